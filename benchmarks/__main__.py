@@ -27,7 +27,6 @@ from devstack.errors import StackError
 CORES = 2
 """Worker, servers, courier and measuring share them, on any machine: so results can be compared."""
 
-
 WIDTH = 120
 """Of what is not a terminal, like the log of a build."""
 

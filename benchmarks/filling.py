@@ -26,7 +26,6 @@ ADMITTING = 400
 
 BEHIND_ONE = Rules(concurrent=1, per_second=1_000)
 
-
 WIDE = Rules(concurrent=1_000_000, per_second=1_000_000, guard_ms=0)
 
 ANSWER = Verdict(

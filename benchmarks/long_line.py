@@ -105,9 +105,9 @@ class LongLine:
             calls += turn.calls
         return calls
 
-    async def land(self, line: Line = LINE) -> None:
+    async def land(self) -> None:
         """Forget all calls that run."""
-        names = keys.of_line(line)
+        names = keys.of_line(LINE)
         await self.redis.delete(names.wait_inflight, names.calls_leases, names.calls_number)
 
     async def step(self, name: str, line: Line, *args: Any) -> Any:

@@ -6,17 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from benchmarks.long_line import (
-    ANSWER,
-    ASKED,
-    LINE,
-    NAMES,
-    NOW,
-    SLUG,
-    LongLine,
-    later,
-    number_of,
-)
+from benchmarks.long_line import ANSWER, ASKED, LINE, NAMES, NOW, SLUG, LongLine, later, number_of
 from limits.admin.cancel import CancelFilter, CancelTarget
 from tracking.line import Line
 from tracking.request import Number, Origin

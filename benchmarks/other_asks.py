@@ -8,12 +8,7 @@ import time
 from typing import Any
 
 from benchmarks.ended import status_of
-from benchmarks.long_line import (
-    ANSWER,
-    LongLine,
-    number_of,
-    rules_of,
-)
+from benchmarks.long_line import ANSWER, LongLine, number_of, rules_of
 from limits import keys
 from limits.admin.cancel import CancelFilter
 from limits.admin.statistics import TEN_MINUTES, Tallies

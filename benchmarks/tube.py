@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import TracebackType
 from typing import Self
 
 REQUESTS = "requests_flow"
@@ -37,12 +36,7 @@ class Tubes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._answers.close()
         self._socket.close()
 

@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 NAME = "bpost"
 BASE_URL = "https://api.parcel.bpost.cloud"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("account_id", "passphrase")
 ASKS = "`GET /services/trackedmail/item/N/trackingInfo` (XML)"
 AUTH = "Basic"
 CREDENTIALS_FROM = "bpost's Shipping Manager: the account ID and passphrase of its web services"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"3232\d{20}"), numbers.s10("BE"))
 QUOTA = "none published"
 VERIFIED = (
@@ -126,8 +124,6 @@ def _scan(state: Element) -> Scan:
 
 def _known(code: str | None, said: str) -> statuses.Status | None:
     known = CODES.get(code or "")
-    return (
-        statuses.unless_denied(known, said)
-        if known
-        else SENTENCES.get(statuses.whole(said)) or statuses.recognise(said)
-    )
+    if known:
+        return statuses.unless_denied(known, said)
+    return SENTENCES.get(statuses.whole(said)) or statuses.recognise(said)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
 NAME = "Bring"
 BASE_URL = "https://api.bring.com"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_uid", "api_key")
 ASKS = "`GET /tracking/api/v2/tracking.json`"
 AUTH = "two headers, `X-Mybring-API-Uid` and `-Key`"
 CREDENTIALS_FROM = "Mybring, Settings and API: the address of the login and its API key"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[37]70\d{15}", numbers.gs1),
     numbers.s10("NO"),
@@ -54,98 +52,68 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
 QUOTA = "by login, no figure published"
 VERIFIED = "Bring's reference, its list of statuses and samples; never run against the live site"
 
-CODES: dict[str, statuses.Status] = {
-    "PRE_NOTIFIED": statuses.INFO_RECEIVED,
-    "HANDED_IN": statuses.ACCEPTED,
-    "COLLECTED": statuses.ACCEPTED,
-    "IN_TRANSIT": statuses.IN_TRANSIT,
-    "INTERNATIONAL": statuses.IN_TRANSIT,
-    "TERMINAL": statuses.ARRIVED,
-    "ARRIVED_COLLECTION": statuses.ARRIVED,
-    "ARRIVED_DELIVERY": statuses.ARRIVED,
-    "CUSTOMS": statuses.CUSTOMS_BEGUN,
-    "TRANSPORT_TO_RECIPIENT": statuses.OUT_FOR_DELIVERY,
-    "READY_FOR_PICKUP": statuses.FOR_PICKUP,
-    "ATTEMPTED_DELIVERY": statuses.ATTEMPTED,
-    "DELIVERED": statuses.DELIVERED,
-    "DELIVERED_SENDER": statuses.RETURNED,
-    "DEVIATION": statuses.PROBLEM,
-    "DELIVERY_CANCELLED": statuses.PROBLEM,
-    "RETURN": statuses.RETURNING,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "PRE_NOTIFIED",
+        statuses.ACCEPTED: "HANDED_IN COLLECTED",
+        statuses.IN_TRANSIT: "IN_TRANSIT INTERNATIONAL",
+        statuses.ARRIVED: "TERMINAL ARRIVED_COLLECTION ARRIVED_DELIVERY",
+        statuses.CUSTOMS_BEGUN: "CUSTOMS",
+        statuses.OUT_FOR_DELIVERY: "TRANSPORT_TO_RECIPIENT",
+        statuses.FOR_PICKUP: "READY_FOR_PICKUP",
+        statuses.ATTEMPTED: "ATTEMPTED_DELIVERY",
+        statuses.DELIVERED: "DELIVERED",
+        statuses.RETURNED: "DELIVERED_SENDER",
+        statuses.PROBLEM: "DEVIATION DELIVERY_CANCELLED",
+        statuses.RETURNING: "RETURN",
+    }
+)
 """`status` of events: the reference's list, and two that it has given up."""
 
 SILENT = frozenset({"NOTIFICATION_SENT", "DELIVERY_CHANGED", "DELIVERY_ORDERED", "UNKNOWN"})
 """Statuses that say nothing of where a parcel is."""
 
 
-class _Signature(msgspec.Struct, rename={"image": "linkToImage"}):
+class _Signature(Struct, rename={"image": "linkToImage"}):
     name: str | None = None
     image: Any = None
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "what": "description",
-        "at": "dateIso",
-        "signature": "recipientSignature",
-        "postal_code": "postalCode",
-        "code": "countryCode",
-    },
-):
-    what: str | None = None
+class _Event(Struct):
+    what: str | None = field(name="description", default=None)
     status: str | None = None
-    at: str | None = None
-    signature: _Signature | None = None
-    postal_code: str | None = None
+    at: str | None = field(name="dateIso", default=None)
+    signature: _Signature | None = field(name="recipientSignature", default=None)
+    postal_code: str | None = field(name="postalCode", default=None)
     city: str | None = None
-    code: str | None = None
+    code: str | None = field(name="countryCode", default=None)
     country: str | None = None
     insignificant: bool | None = None
 
 
-class _Package(
-    msgspec.Struct,
-    rename={
-        "number": "packageNumber",
-        "previous": "previousPackageNumber",
-        "expected": "dateOfEstimatedDelivery",
-        "events": "eventSet",
-        "weight": "weightInKgs",
-        "product": "productName",
-    },
-):
-    number: str | None = None
-    previous: str | None = None
-    expected: str | None = None
-    events: list[_Event] | None = None
-    weight: Any = None
-    product: Any = None
+class _Package(Struct):
+    number: str | None = field(name="packageNumber", default=None)
+    previous: str | None = field(name="previousPackageNumber", default=None)
+    expected: str | None = field(name="dateOfEstimatedDelivery", default=None)
+    events: list[_Event] | None = field(name="eventSet", default=None)
+    weight: Any = field(name="weightInKgs", default=None)
+    product: Any = field(name="productName", default=None)
 
 
-class _Error(msgspec.Struct):
+class _Error(Struct):
     code: str | int | None = None
     message: str | None = None
 
 
-class _Consignment(
-    msgspec.Struct,
-    rename={
-        "number": "consignmentId",
-        "previous": "previousConsignmentId",
-        "packages": "packageSet",
-        "reference": "senderReference",
-    },
-):
-    number: str | None = None
-    previous: str | None = None
-    packages: list[_Package] | None = None
+class _Consignment(Struct):
+    number: str | None = field(name="consignmentId", default=None)
+    previous: str | None = field(name="previousConsignmentId", default=None)
+    packages: list[_Package] | None = field(name="packageSet", default=None)
     error: _Error | None = None
-    reference: Any = None
+    reference: Any = field(name="senderReference", default=None)
 
 
-class _Reply(msgspec.Struct, rename={"consignments": "consignmentSet"}):
+class _Reply(Struct, rename={"consignments": "consignmentSet"}):
     consignments: list[_Consignment] | None = None
 
 

@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 NAME = "Chronopost"
 BASE_URL = "https://ws.chronopost.fr"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 ASKS = "`POST /tracking-cxf/TrackingServiceWS`, `trackSkybillV2` (SOAP)"
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?:PZ|X[A-Z])\d{9}FR", numbers.s10_checks),
     # In the form of the posts; letters at the end that are no country are Chronopost's own.
@@ -45,39 +43,22 @@ VERIFIED = (
     "them; never run against the live site"
 )
 
-CODES: dict[str, statuses.Status] = {
-    "DC": statuses.INFO_RECEIVED,
-    "EA": statuses.INFO_RECEIVED,
-    "DB": statuses.ACCEPTED,
-    "DY": statuses.ACCEPTED,
-    "PC": statuses.ACCEPTED,
-    "EC": statuses.IN_TRANSIT,
-    "SC": statuses.IN_TRANSIT,
-    "TS": statuses.IN_TRANSIT,
-    "O": statuses.IN_TRANSIT,
-    "TP": statuses.IN_TRANSIT,
-    "TT": statuses.IN_TRANSIT,
-    "T": statuses.ARRIVED,
-    "EI": statuses.ARRIVED_ABROAD,
-    "SJ": statuses.PROBLEM_SOLVED,
-    "A2": statuses.PROBLEM,
-    "AT": statuses.PROBLEM,
-    "IS": statuses.IN_TRANSIT,
-    "SD": statuses.IN_TRANSIT,
-    "IA": statuses.PROBLEM,
-    "SK": statuses.PROBLEM,
-    "R": statuses.RETURNING,
-    "RB": statuses.IN_TRANSIT,
-    "TA": statuses.OUT_FOR_DELIVERY,
-    "P": statuses.NOBODY_THERE,
-    "AB": statuses.FOR_PICKUP,
-    "D": statuses.DELIVERED,
-    "D1": statuses.DELIVERED,
-    "D2": statuses.DELIVERED,
-    "D3": statuses.DELIVERED,
-    "D4": statuses.DELIVERED,
-    "D5": statuses.DELIVERED,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "DC EA",
+        statuses.ACCEPTED: "DB DY PC",
+        statuses.IN_TRANSIT: "EC SC TS O TP TT IS SD RB",
+        statuses.ARRIVED: "T",
+        statuses.ARRIVED_ABROAD: "EI",
+        statuses.PROBLEM_SOLVED: "SJ",
+        statuses.PROBLEM: "A2 AT IA SK",
+        statuses.RETURNING: "R",
+        statuses.OUT_FOR_DELIVERY: "TA",
+        statuses.NOBODY_THERE: "P",
+        statuses.FOR_PICKUP: "AB",
+        statuses.DELIVERED: "D D1 D2 D3 D4 D5",
+    }
+)
 """`code` of an event, as far as it is known; else the words tell."""
 
 SILENT = frozenset({"CL", "SM"})
@@ -133,7 +114,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _tracking(listed: list[Element]) -> Tracking:
     past = history(map(_scan, listed), newest_first=False)
     return tracking_of(past)._replace(
-        unknown_codes=statuses.unknown_codes((each.text("code") for each in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((each.text("code") for each in listed), CODES, SILENT)
     )
 
 

@@ -42,7 +42,6 @@ MEANINGS = {
     Sign.DELIVERS: "another post's number, which this post may deliver",
 }
 
-
 _OWN = 4
 """From so many characters on that a form fixes, a number hardly has it by chance (1 in 10,000)."""
 

@@ -45,7 +45,6 @@ ASKS = (
 )
 AUTH = "a token inside the XML, of about a day, for a login"
 CREDENTIALS_FROM = "DPD's contact for customers in your country: a DELIS id for its web services"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{14}", loose=True),
     numbers.form(r"\d{14}[0-9A-Z]", numbers.mod_37_36),
@@ -172,7 +171,7 @@ def _tracking(happened: list[Element]) -> Tracking:
     return tracking_of(past)._replace(
         unknown_codes=statuses.unknown_codes(
             code for each in happened if _plain(code := each.text("status")) not in STEPS
-        ),
+        )
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import refuse, unexpected
 from couriers.reading import numbers, statuses
@@ -31,12 +31,10 @@ if TYPE_CHECKING:
 
 NAME = "DPD UK"
 BASE_URL = "https://apis.track.dpd.co.uk"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 ASKS = "reference, then events; the parcel itself where it has no events: two or three calls"
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[01]\d{13}[0-9A-Z]", numbers.mod_37_36),
     # By the number of the depot.
@@ -78,41 +76,30 @@ _SENTENCES: tuple[tuple[re.Pattern[str], statuses.Status], ...] = tuple(
 """Whole sentences of the feed's fixed vocabulary; only these, not their words, mean Delivered."""
 
 
-class _Event(
-    msgspec.Struct,
-    rename={"at": "eventDate", "what": "eventText", "code": "eventCode", "number": "parcelNumber"},
-):
-    at: str | None = None
-    what: str | None = None
-    code: str | int | None = None
-    number: str | None = None
+class _Event(Struct):
+    at: str | None = field(name="eventDate", default=None)
+    what: str | None = field(name="eventText", default=None)
+    code: str | int | None = field(name="eventCode", default=None)
+    number: str | None = field(name="parcelNumber", default=None)
 
 
-class _Parcel(
-    msgspec.Struct,
-    rename={
-        "number": "parcelNumber",
-        "code": "parcelCode",
-        "collected": "collectionDate",
-        "status": "trackingStatusCurrent",
-    },
-):
-    number: str | None = None
-    code: str | None = None
-    collected: str | None = None
-    status: str | None = None
+class _Parcel(Struct):
+    number: str | None = field(name="parcelNumber", default=None)
+    code: str | None = field(name="parcelCode", default=None)
+    collected: str | None = field(name="collectionDate", default=None)
+    status: str | None = field(name="trackingStatusCurrent", default=None)
 
 
-class _Error(msgspec.Struct):
+class _Error(Struct):
     message: str | None = None
 
 
-class _References(msgspec.Struct):
+class _References(Struct):
     data: list[_Parcel] | None = None
     error: _Error | None = None
 
 
-class _History(msgspec.Struct):
+class _History(Struct):
     data: list[_Event] | _Parcel | None = None
 
 

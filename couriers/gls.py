@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
@@ -47,7 +47,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`GET /track-and-trace-v1/tracking/simple/trackids/N`"
 AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "dev-portal.gls-group.net: an app with Track And Trace V1"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{11,12}", loose=True),
     numbers.form(r"[A-Z0-9]{8}", loose=True),
@@ -103,7 +102,7 @@ DOWN = frozenset({"E_500_01"})
 """`errorCode` of a parcel."""
 
 
-class _Event(msgspec.Struct, rename={"at": "eventDateTime", "postal_code": "postalCode"}):
+class _Event(Struct, rename={"at": "eventDateTime", "postal_code": "postalCode"}):
     code: str | None = None
     at: str | None = None
     description: str | None = None
@@ -112,25 +111,17 @@ class _Event(msgspec.Struct, rename={"at": "eventDateTime", "postal_code": "post
     country: str | None = None
 
 
-class _Parcel(
-    msgspec.Struct,
-    rename={
-        "number": "unitno",
-        "since": "statusDateTime",
-        "error": "errorCode",
-        "said": "errorMessage",
-    },
-):
+class _Parcel(Struct):
     requested: str | None = None
-    number: str | None = None
+    number: str | None = field(name="unitno", default=None)
     status: str | None = None
-    since: str | None = None
-    error: str | None = None
-    said: str | None = None
+    since: str | None = field(name="statusDateTime", default=None)
+    error: str | None = field(name="errorCode", default=None)
+    said: str | None = field(name="errorMessage", default=None)
     events: list[_Event] | None = None
 
 
-class _Reply(msgspec.Struct):
+class _Reply(Struct):
     parcels: list[_Parcel] | None = None
     title: str | None = None
     detail: str | None = None
@@ -205,7 +196,7 @@ def _tracking(parcel: _Parcel) -> Tracking:
         answer = answer._replace(delivered_at=since.local, delivered_at_utc=since.utc)
     return answer._replace(
         unknown_codes=statuses.unknown_codes([parcel.status], STATUSES, SILENT)
-        + statuses.unknown_codes((event.code for event in listed), CODES, _WISHES),
+        + statuses.unknown_codes((event.code for event in listed), CODES, _WISHES)
     )
 
 

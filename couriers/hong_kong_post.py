@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import refuse, unexpected
@@ -48,7 +48,6 @@ CREDENTIALS: tuple[str, ...] = ("username", "password")
 ASKS = "`POST /api/version/1/mailTracking`"
 AUTH = "a token of 15 minutes for a login"
 CREDENTIALS_FROM = "EC-Ship, API portal: an account registered for the Mail Tracking API"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.s10("HK"),)
 QUOTA = "100,000 a day, at least 100 ms apart (documented)"
 VERIFIED = (
@@ -60,33 +59,21 @@ _TOKEN_SECONDS = 900.0
 _ASKED = "itemNo"
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "at": "eventDateTime",
-        "what": "status",
-        "code": "statusCode",
-        "place": "location",
-        "land": "country",
-    },
-):
-    at: str | None = None
-    what: str | None = None
-    code: str | int | None = None
-    place: str | None = None
-    land: str | None = None
+class _Event(Struct):
+    at: str | None = field(name="eventDateTime", default=None)
+    what: str | None = field(name="status", default=None)
+    code: str | int | None = field(name="statusCode", default=None)
+    place: str | None = field(name="location", default=None)
+    land: str | None = field(name="country", default=None)
 
 
-class _Item(
-    msgspec.Struct,
-    rename={"number": "itemNo", "said": "message"},
-):
-    number: str | None = None
+class _Item(Struct):
+    number: str | None = field(name="itemNo", default=None)
     events: list[_Event] | None = None
-    said: str | None = None
+    said: str | None = field(name="message", default=None)
 
 
-class _Reply(msgspec.Struct, rename={"said": "message"}):
+class _Reply(Struct, rename={"said": "message"}):
     items: list[_Item] | None = None
     said: str | None = None
 

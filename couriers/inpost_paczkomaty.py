@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.reading import numbers, statuses
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 NAME = "InPost Paczkomaty"
 BASE_URL = "https://api-shipx-pl.easypack24.net"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 ASKS = "`GET /v1/tracking/N`"
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"\d{24}"),)
 QUOTA = "none published"
 VERIFIED = (
@@ -39,46 +37,45 @@ VERIFIED = (
     "live site"
 )
 
-_MEANINGS: dict[statuses.Status, str] = {
-    statuses.INFO_RECEIVED: "created offers_prepared offer_selected confirmed",
-    statuses.ACCEPTED: (
-        "dispatched_by_sender dispatched_by_sender_to_pok collected_from_sender taken_by_courier "
-        "taken_by_courier_from_pok"
-    ),
-    statuses.ARRIVED: (
-        "adopted_at_source_branch adopted_at_sorting_center adopted_at_target_branch"
-    ),
-    statuses.DEPARTED: "sent_from_source_branch sent_from_sorting_center",
-    # From a place where it was kept meanwhile, on to the locker that was chosen.
-    statuses.IN_TRANSIT: (
-        "stack_parcel_pickup_time_expired stack_parcel_in_box_machine_pickup_time_expired "
-        "unstack_from_customer_service_point unstack_from_box_machine"
-    ),
-    statuses.FORWARDED: "redirect_to_box readdressed",
-    statuses.OUT_FOR_DELIVERY: "out_for_delivery out_for_delivery_to_address",
-    statuses.FOR_PICKUP: (
-        "ready_to_pickup ready_to_pickup_from_pok ready_to_pickup_from_pok_registered "
-        "ready_to_pickup_from_branch pickup_reminder_sent stack_in_customer_service_point "
-        "stack_in_box_machine courier_avizo_in_customer_service_point"
-    ),
-    statuses.DELIVERED: "delivered",
-    statuses.NOBODY_THERE: "pickup_reminder_sent_address",
-    statuses.ATTEMPTED: "undelivered_cod_cash_receiver undelivered_no_mailbox",
-    statuses.PICKUP_MISSED: "pickup_time_expired",
-    statuses.REFUSED: "rejected_by_receiver",
-    statuses.WRONG_ADDRESS: (
-        "undelivered_wrong_address undelivered_incomplete_address undelivered_unknown_receiver "
-        "undelivered_not_live_address"
-    ),
-    statuses.PROBLEM: "canceled oversized delay_in_delivery undelivered",
-    statuses.RETURNING: (
-        "returned_to_sender avizo undelivered_lack_of_access_letterbox "
-        "taken_by_courier_from_customer_service_point"
-    ),
-}
-CODES: dict[str, statuses.Status] = {
-    code: status for status, codes in _MEANINGS.items() for code in codes.split()
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "created offers_prepared offer_selected confirmed",
+        statuses.ACCEPTED: (
+            "dispatched_by_sender dispatched_by_sender_to_pok collected_from_sender "
+            "taken_by_courier taken_by_courier_from_pok"
+        ),
+        statuses.ARRIVED: (
+            "adopted_at_source_branch adopted_at_sorting_center adopted_at_target_branch"
+        ),
+        statuses.DEPARTED: "sent_from_source_branch sent_from_sorting_center",
+        # From a place where it was kept meanwhile, on to the locker that was chosen.
+        statuses.IN_TRANSIT: (
+            "stack_parcel_pickup_time_expired stack_parcel_in_box_machine_pickup_time_expired "
+            "unstack_from_customer_service_point unstack_from_box_machine"
+        ),
+        statuses.FORWARDED: "redirect_to_box readdressed",
+        statuses.OUT_FOR_DELIVERY: "out_for_delivery out_for_delivery_to_address",
+        statuses.FOR_PICKUP: (
+            "ready_to_pickup ready_to_pickup_from_pok ready_to_pickup_from_pok_registered "
+            "ready_to_pickup_from_branch pickup_reminder_sent stack_in_customer_service_point "
+            "stack_in_box_machine courier_avizo_in_customer_service_point"
+        ),
+        statuses.DELIVERED: "delivered",
+        statuses.NOBODY_THERE: "pickup_reminder_sent_address",
+        statuses.ATTEMPTED: "undelivered_cod_cash_receiver undelivered_no_mailbox",
+        statuses.PICKUP_MISSED: "pickup_time_expired",
+        statuses.REFUSED: "rejected_by_receiver",
+        statuses.WRONG_ADDRESS: (
+            "undelivered_wrong_address undelivered_incomplete_address undelivered_unknown_receiver "
+            "undelivered_not_live_address"
+        ),
+        statuses.PROBLEM: "canceled oversized delay_in_delivery undelivered",
+        statuses.RETURNING: (
+            "returned_to_sender avizo undelivered_lack_of_access_letterbox "
+            "taken_by_courier_from_customer_service_point"
+        ),
+    }
+)
 """`status`: the list that `GET /v1/statuses` gives, by the texts that InPost has for each."""
 
 SILENT = frozenset(
@@ -89,32 +86,24 @@ SILENT = frozenset(
 NOT_YET = "resource_not_found"
 
 
-class _Event(msgspec.Struct):
+class _Event(Struct):
     status: str | None = None
     datetime: str | None = None
     agency: str | None = None
 
 
-class _Attributes(msgspec.Struct, rename={"target": "target_machine_id"}):
+class _Attributes(Struct, rename={"target": "target_machine_id"}):
     target: str | None = None
 
 
-class _Reply(
-    msgspec.Struct,
-    rename={
-        "number": "tracking_number",
-        "attributes": "custom_attributes",
-        "events": "tracking_details",
-        "said": "message",
-    },
-):
-    number: str | None = None
+class _Reply(Struct):
+    number: str | None = field(name="tracking_number", default=None)
     status: str | int | None = None
-    attributes: _Attributes | None = None
-    events: list[_Event] | None = None
+    attributes: _Attributes | None = field(name="custom_attributes", default=None)
+    events: list[_Event] | None = field(name="tracking_details", default=None)
     service: Any = None
     error: str | None = None
-    said: str | None = None
+    said: str | None = field(name="message", default=None)
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:

@@ -30,12 +30,10 @@ if TYPE_CHECKING:
 
 NAME = "JSON feed"
 BASE_URL = ""
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 ASKS = "`GET {base_url}/{slug}/{number}`"
 AUTH = "a bearer token, where one is set"
 CREDENTIALS_FROM = "the people who run the feed, if it asks for a token"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = ()
 QUOTA = "the feed's own"
 VERIFIED = "its own description in docs/couriers.md"

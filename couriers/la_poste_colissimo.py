@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import credentials
 from couriers.http.refusals import refuse, unexpected
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 
 NAME = "La Poste Colissimo"
 BASE_URL = "https://api.laposte.fr"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 ASKS = "`GET /suivi/v2/idships/N`"
 AUTH = "a key in `X-Okapi-Key`"
 CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d[A-Z]\d{11}"),
     numbers.s10("FR"),
@@ -43,32 +41,26 @@ VERIFIED = (
     "La Poste's OpenAPI text, its list of event codes and a sample; never run against the live site"
 )
 
-CODES: dict[str, statuses.Status] = {
-    "DR1": statuses.INFO_RECEIVED,
-    "DR2": statuses.PROBLEM,
-    "PC1": statuses.ACCEPTED,
-    "PC2": statuses.ACCEPTED,
-    "ET1": statuses.IN_TRANSIT,
-    "ET2": statuses.IN_TRANSIT,
-    "ET3": statuses.ARRIVED_ABROAD,
-    "ET4": statuses.IN_TRANSIT,
-    "EP1": statuses.IN_TRANSIT,
-    "DO1": statuses.CUSTOMS_BEGUN,
-    "DO2": statuses.CUSTOMS_DONE,
-    "DO3": statuses.CUSTOMS_DELAY,
-    "PB1": statuses.PROBLEM,
-    "PB2": statuses.PROBLEM_SOLVED,
-    "MD1": statuses.OUT_FOR_DELIVERY,
-    "MD2": statuses.OUT_FOR_DELIVERY,
-    "ND1": statuses.ATTEMPTED,
-    "AG1": statuses.FOR_PICKUP,
-    "RE1": statuses.RETURNING,
-    "DI0": statuses.DELIVERED,
-    "DI1": statuses.DELIVERED,
-    "DI2": statuses.RETURNED,
-    # Begins like the deliveries, and means "delayed".
-    "DI3": statuses.PROBLEM,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "DR1",
+        # DI3 begins like the deliveries, and means "delayed".
+        statuses.PROBLEM: "DR2 PB1 DI3",
+        statuses.ACCEPTED: "PC1 PC2",
+        statuses.IN_TRANSIT: "ET1 ET2 ET4 EP1",
+        statuses.ARRIVED_ABROAD: "ET3",
+        statuses.CUSTOMS_BEGUN: "DO1",
+        statuses.CUSTOMS_DONE: "DO2",
+        statuses.CUSTOMS_DELAY: "DO3",
+        statuses.PROBLEM_SOLVED: "PB2",
+        statuses.OUT_FOR_DELIVERY: "MD1 MD2",
+        statuses.ATTEMPTED: "ND1",
+        statuses.FOR_PICKUP: "AG1",
+        statuses.RETURNING: "RE1",
+        statuses.DELIVERED: "DI0 DI1",
+        statuses.RETURNED: "DI2",
+    }
+)
 """`event[].code`: La Poste's list. DI0 is a delivery among several of one addressee."""
 
 SILENT = frozenset({"ID0"})
@@ -80,39 +72,29 @@ FOUND = frozenset({200, 201, 207, 208})
 """`returnCode` inside the answer."""
 
 
-class _Event(msgspec.Struct, rename={"what": "label", "at": "date"}):
+class _Event(Struct, rename={"what": "label", "at": "date"}):
     code: str | None = None
     what: str | None = None
     at: str | None = None
 
 
-class _Context(msgspec.Struct, rename={"origin": "originCountry", "arrival": "arrivalCountry"}):
+class _Context(Struct, rename={"origin": "originCountry", "arrival": "arrivalCountry"}):
     origin: str | None = None
     arrival: str | None = None
 
 
-class _Shipment(
-    msgspec.Struct,
-    rename={
-        "number": "idShip",
-        "events": "event",
-        "expected": "estimDate",
-        "context": "contextData",
-    },
-):
-    number: str | None = None
-    events: list[_Event] | None = None
-    expected: str | None = None
-    context: _Context | None = None
+class _Shipment(Struct):
+    number: str | None = field(name="idShip", default=None)
+    events: list[_Event] | None = field(name="event", default=None)
+    expected: str | None = field(name="estimDate", default=None)
+    context: _Context | None = field(name="contextData", default=None)
     product: Any = None
 
 
-class _Reply(
-    msgspec.Struct, rename={"result": "returnCode", "said": "returnMessage", "number": "idShip"}
-):
-    result: int | None = None
-    said: str | None = None
-    number: str | None = None
+class _Reply(Struct):
+    result: int | None = field(name="returnCode", default=None)
+    said: str | None = field(name="returnMessage", default=None)
+    number: str | None = field(name="idShip", default=None)
     shipment: _Shipment | None = None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
@@ -34,7 +34,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`GET /parceltrack/3.0/parcels/N`"
 AUTH = "OAuth client credentials, as a form; and the client's id in `client_id`"
 CREDENTIALS_FROM = "New Zealand Post's developer centre: an app with ParcelTrack"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("NZ"),
     numbers.form(r"00\d{18}", loose=True),
@@ -45,25 +44,24 @@ VERIFIED = (
     "parcels from abroad are known; never run against the live site"
 )
 
-_MEANINGS: dict[statuses.Status, str] = {
-    statuses.INFO_RECEIVED: "60 78",
-    statuses.ACCEPTED: "13",
-    statuses.IN_TRANSIT: "14 58 77 85 143 144 145 146 148",
-    statuses.ARRIVED: "8 55 56 57 59 580",
-    statuses.DEPARTED: "80",
-    statuses.FORWARDED: "95",
-    statuses.OUT_FOR_DELIVERY: "32 35 142",
-    statuses.ATTEMPTED: "42 50 51 52 53 62",
-    statuses.FOR_PICKUP: "141 147 149",
-    statuses.DELIVERED: "22",
-    statuses.PROBLEM: "54 61 542 544",
-    statuses.PICKUP_MISSED: "63",
-    statuses.RETURNING: "578",
-    statuses.RETURNED: "67",
-}
-CODES: dict[str, statuses.Status] = {
-    code: status for status, codes in _MEANINGS.items() for code in codes.split()
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "60 78",
+        statuses.ACCEPTED: "13",
+        statuses.IN_TRANSIT: "14 58 77 85 143 144 145 146 148",
+        statuses.ARRIVED: "8 55 56 57 59 580",
+        statuses.DEPARTED: "80",
+        statuses.FORWARDED: "95",
+        statuses.OUT_FOR_DELIVERY: "32 35 142",
+        statuses.ATTEMPTED: "42 50 51 52 53 62",
+        statuses.FOR_PICKUP: "141 147 149",
+        statuses.DELIVERED: "22",
+        statuses.PROBLEM: "54 61 542 544",
+        statuses.PICKUP_MISSED: "63",
+        statuses.RETURNING: "578",
+        statuses.RETURNED: "67",
+    }
+)
 """`event_edifact_code`: the published table of domestic services as far as it could be had, 580
 from the published sample, and 578 as users describe it."""
 
@@ -77,25 +75,16 @@ DOWN = frozenset({"500001", "500002", "200001"})
 """`code` of errors: our credentials; the number; our request; a system that does not answer."""
 
 
-class _Signature(msgspec.Struct):
+class _Signature(Struct):
     name: str | None = None
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "code": "event_edifact_code",
-        "short": "status_description",
-        "what": "event_description",
-        "at": "event_datetime",
-        "signature": "signed_by",
-    },
-):
-    code: str | int | None = None
-    short: str | None = None
-    what: str | None = None
-    at: str | None = None
-    signature: _Signature | None = None
+class _Event(Struct):
+    code: str | int | None = field(name="event_edifact_code", default=None)
+    short: str | None = field(name="status_description", default=None)
+    what: str | None = field(name="event_description", default=None)
+    at: str | None = field(name="event_datetime", default=None)
+    signature: _Signature | None = field(name="signed_by", default=None)
 
     @property
     def said(self) -> str:
@@ -103,20 +92,18 @@ class _Event(
         return text(self.what) or text(self.short) or ""
 
 
-class _Results(
-    msgspec.Struct, rename={"number": "tracking_reference", "events": "tracking_events"}
-):
-    number: str | None = None
-    events: list[_Event] | None = None
+class _Results(Struct):
+    number: str | None = field(name="tracking_reference", default=None)
+    events: list[_Event] | None = field(name="tracking_events", default=None)
 
 
-class _Error(msgspec.Struct):
+class _Error(Struct):
     code: str | int | None = None
     message: str | None = None
     details: str | None = None
 
 
-class _Reply(msgspec.Struct):
+class _Reply(Struct):
     success: bool | str | None = None
     results: _Results | None = None
     errors: list[_Error] | None = None
@@ -128,11 +115,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     number = numbers.alphanumeric(request.number)
     grant = Grant(
         fetch.settings.token_url,
-        form={
-            "grant_type": "client_credentials",
-            "client_id": client,
-            "client_secret": secret,
-        },
+        form={"grant_type": "client_credentials", "client_id": client, "client_secret": secret},
     )
     path = ["parceltrack", "3.0", "parcels", number]
     answer = await fetch.get(path, headers={"client_id": client}, grant=grant)

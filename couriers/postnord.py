@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import credentials
 from couriers.http.refusals import refuse, unexpected
@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
 NAME = "PostNord"
 BASE_URL = "https://api2.postnord.com"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 ASKS = "`GET /rest/shipment/v5/trackandtrace/findByIdentifier.json`"
 AUTH = "a key in the query"
 CREDENTIALS_FROM = "developer.postnord.com: an API key with Track and Trace"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{11}(?:SE|DK|NO|FI)"),
     numbers.s10("SE|DK"),
@@ -55,21 +53,19 @@ VERIFIED = (
     "more; never run against the live site"
 )
 
-CODES: dict[str, statuses.Status] = {
-    "CREATED": statuses.INFO_RECEIVED,
-    "INFORMED": statuses.INFO_RECEIVED,
-    "EN_ROUTE": statuses.IN_TRANSIT,
-    "DELIVERY": statuses.OUT_FOR_DELIVERY,
-    "AVAILABLE_FOR_DELIVERY": statuses.FOR_PICKUP,
-    "AVAILABLE_FOR_DELIVERY_PAR_LOC": statuses.FOR_PICKUP,
-    "DELIVERED": statuses.DELIVERED,
-    "DELIVERY_IMPOSSIBLE": statuses.ATTEMPTED,
-    "DELIVERY_REFUSED": statuses.REFUSED,
-    "DELAYED": statuses.PROBLEM,
-    "EXPECTED_DELAY": statuses.PROBLEM,
-    "RETURNED": statuses.RETURNING,
-    "STOPPED": statuses.PROBLEM,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "CREATED INFORMED",
+        statuses.IN_TRANSIT: "EN_ROUTE",
+        statuses.OUT_FOR_DELIVERY: "DELIVERY",
+        statuses.FOR_PICKUP: "AVAILABLE_FOR_DELIVERY AVAILABLE_FOR_DELIVERY_PAR_LOC",
+        statuses.DELIVERED: "DELIVERED",
+        statuses.ATTEMPTED: "DELIVERY_IMPOSSIBLE",
+        statuses.REFUSED: "DELIVERY_REFUSED",
+        statuses.PROBLEM: "DELAYED EXPECTED_DELAY STOPPED",
+        statuses.RETURNING: "RETURNED",
+    }
+)
 """`status` of items and events. RETURNED is final only once the item's `returnDate` has come: it
 stands there as a plan, too."""
 
@@ -80,134 +76,84 @@ SILENT = frozenset({"OTHER", "SPLIT"})
 """Notices, and shipments whose items differ: they decide nothing."""
 
 
-class Location(
-    msgspec.Struct,
-    rename={"code": "countryCode", "postal_code": "postcode", "shown": "displayName"},
-):
-    """Where something happened."""
-
+class _Location(Struct):
     name: str | None = None
-    shown: str | None = None
+    shown: str | None = field(name="displayName", default=None)
     city: str | None = None
-    postal_code: str | None = None
-    code: str | None = None
+    postal_code: str | None = field(name="postcode", default=None)
+    code: str | None = field(name="countryCode", default=None)
     country: str | None = None
 
 
-class Event(
-    msgspec.Struct,
-    rename={
-        "at": "eventTime",
-        "what": "eventDescription",
-        "place": "location",
-        "status_v7": "eventStatus",
-    },
-):
+class _Event(Struct):
     """One scan, or a notice. Version 7 calls its status otherwise."""
 
-    at: str | None = None
-    what: str | None = None
+    at: str | None = field(name="eventTime", default=None)
+    what: str | None = field(name="eventDescription", default=None)
     status: str | None = None
-    status_v7: str | None = None
-    place: Location | None = None
+    status_v7: str | None = field(name="eventStatus", default=None)
+    place: _Location | None = field(name="location", default=None)
 
 
-class Reference(msgspec.Struct):
-    """Another number by which an item or a shipment goes."""
-
+class _Reference(Struct):
     value: str | None = None
 
 
-class Acceptor(msgspec.Struct):
-    """Who took the parcel."""
-
+class _Acceptor(Struct):
     name: str | None = None
 
 
-class Item(
-    msgspec.Struct,
-    rename={
-        "number": "itemId",
-        "expected": "estimatedTimeOfArrival",
-        "delivered": "deliveryDate",
-        "returned": "returnDate",
-        "stated": "statedWeight",
-        "assessed": "assessedWeight",
-    },
-):
-    """One parcel."""
-
-    number: str | None = None
+class _Item(Struct):
+    number: str | None = field(name="itemId", default=None)
     status: str | None = None
-    expected: str | None = None
-    delivered: str | None = None
-    returned: str | None = None
-    acceptor: Acceptor | None = None
-    events: list[Event] | None = None
-    references: list[Reference] | None = None
-    stated: Any = None
-    assessed: Any = None
+    expected: str | None = field(name="estimatedTimeOfArrival", default=None)
+    delivered: str | None = field(name="deliveryDate", default=None)
+    returned: str | None = field(name="returnDate", default=None)
+    acceptor: _Acceptor | None = None
+    events: list[_Event] | None = None
+    references: list[_Reference] | None = None
+    stated: Any = field(name="statedWeight", default=None)
+    assessed: Any = field(name="assessedWeight", default=None)
 
 
-class Address(msgspec.Struct):
-    """Of a party, as far as it is read."""
-
+class _Address(Struct):
     city: str | None = None
 
 
-class Party(msgspec.Struct):
-    """The sender or the addressee."""
-
-    address: Address | None = None
+class _Party(Struct):
+    address: _Address | None = None
 
 
-class Shipment(
-    msgspec.Struct,
-    rename={
-        "number": "shipmentId",
-        "expected": "estimatedTimeOfArrival",
-        "references": "shipmentReference",
-    },
-):
-    """What was sent together."""
-
-    number: str | None = None
-    expected: str | None = None
-    consignor: Party | None = None
-    consignee: Party | None = None
-    references: list[Reference] | None = None
-    items: list[Item] | None = None
+class _Shipment(Struct):
+    number: str | None = field(name="shipmentId", default=None)
+    expected: str | None = field(name="estimatedTimeOfArrival", default=None)
+    consignor: _Party | None = None
+    consignee: _Party | None = None
+    references: list[_Reference] | None = field(name="shipmentReference", default=None)
+    items: list[_Item] | None = None
     service: Any = None
 
 
-class Fault(msgspec.Struct, rename={"code": "faultCode", "said": "explanationText"}):
-    """Why there is no answer."""
-
+class _Fault(Struct, rename={"code": "faultCode", "said": "explanationText"}):
     code: str | None = None
     said: str | None = None
 
 
-class Faults(msgspec.Struct):
-    """The list of them."""
-
-    faults: list[Fault] | None = None
+class _Faults(Struct):
+    faults: list[_Fault] | None = None
 
 
-class Told(msgspec.Struct, rename={"faults": "compositeFault"}):
-    """Shipments, or faults."""
-
-    shipments: list[Shipment] | None = None
-    faults: Faults | None = None
+class _Told(Struct, rename={"faults": "compositeFault"}):
+    shipments: list[_Shipment] | None = None
+    faults: _Faults | None = None
 
 
-class Reply(
-    msgspec.Struct, rename={"told": "TrackingInformationResponse", "faults": "compositeFault"}
-):
+class _Reply(Struct):
     """The whole answer; faults may stand at its top, in version 7 the shipments too."""
 
-    told: Told | None = None
-    shipments: list[Shipment] | None = None
-    faults: Faults | None = None
+    told: _Told | None = field(name="TrackingInformationResponse", default=None)
+    shipments: list[_Shipment] | None = None
+    faults: _Faults | None = field(name="compositeFault", default=None)
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -222,8 +168,8 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the items that are ours; no shipment at all means "not known yet"."""
     refuse(status, headers, body, (HTTPStatus.OK, HTTPStatus.BAD_REQUEST))
-    reply = decode(body, Reply)
-    told = reply.told or Told(shipments=reply.shipments)
+    reply = decode(body, _Reply)
+    told = reply.told or _Told(shipments=reply.shipments)
     faults = [*_faults(reply.faults), *_faults(told.faults)]
     shipments = told.shipments or []
     items = [(item, shipment) for shipment in shipments for item in shipment.items or ()]
@@ -236,7 +182,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     raise unexpected(status, "neither shipments nor faults")
 
 
-def _ours(items: list[tuple[Item, Shipment]], number: str) -> Tracking:
+def _ours(items: list[tuple[_Item, _Shipment]], number: str) -> Tracking:
     """Read the item of this number, the one seen last if it was used again; or a whole shipment."""
     named = [pair for pair in items if _bare(pair[0].number) == _bare(number)]
     if named:
@@ -248,7 +194,7 @@ def _ours(items: list[tuple[Item, Shipment]], number: str) -> Tracking:
     return together([_of(number, *pair) for pair in named])
 
 
-def _of(number: str, item: Item, shipment: Shipment) -> Tracking:
+def _of(number: str, item: _Item, shipment: _Shipment) -> Tracking:
     """Read an item, and name the others of its shipment."""
     items = shipment.items or ()
     siblings = (each.number for each in items if _bare(each.number) != _bare(number))
@@ -265,20 +211,20 @@ def _grams(weight: object) -> int | None:
     return grams(inside(weight, "value"), inside(weight, "unit"))
 
 
-def _said(references: list[Reference] | None) -> list[str]:
+def _said(references: list[_Reference] | None) -> list[str]:
     return [told for each in references or () if (told := text(each.value))]
 
 
-def _references(item: Item, shipment: Shipment) -> set[str | None]:
+def _references(item: _Item, shipment: _Shipment) -> set[str | None]:
     listed = (item.references or []) + (shipment.references or [])
     return {_bare(reference.value) for reference in listed}
 
 
-def _faults(composite: Faults | None) -> list[Fault]:
+def _faults(composite: _Faults | None) -> list[_Fault]:
     return (composite.faults if composite else None) or []
 
 
-def _judge(faults: list[Fault]) -> Tracking:
+def _judge(faults: list[_Fault]) -> Tracking:
     said = next((told for fault in faults if (told := text(fault.said))), "no reason given")
     codes = " ".join(fault.code or "" for fault in faults)
     if re.search(r"invalid.?(?:identifier|id)\b", f"{codes} {said}", re.IGNORECASE):
@@ -288,7 +234,7 @@ def _judge(faults: list[Fault]) -> Tracking:
     raise RequestRefused(f"{codes}: {said}")
 
 
-def _tracking(item: Item, shipment: Shipment) -> Tracking:
+def _tracking(item: _Item, shipment: _Shipment) -> Tracking:
     listed = item.events or []
     scans = [_scan(event) for event in listed]
     times = [each.checkpoint.checkpoint_time for each in scans]
@@ -296,11 +242,8 @@ def _tracking(item: Item, shipment: Shipment) -> Tracking:
     status = _status(item, last)
     if status is None and not events:
         raise UnreadableAnswer("an item with neither a status nor an event")
-    status = (
-        status
-        if status == statuses.RETURNED
-        else statuses.refined(status or statuses.IN_TRANSIT, last)
-    )
+    if status != statuses.RETURNED:
+        status = statuses.refined(status or statuses.IN_TRANSIT, last)
     answer = tracking_of(past, status)
     return answer._replace(
         expected_delivery=text(item.expected) or text(shipment.expected),
@@ -315,7 +258,7 @@ def _tracking(item: Item, shipment: Shipment) -> Tracking:
     )
 
 
-def _status(item: Item, last: Checkpoint | None) -> statuses.Status | None:
+def _status(item: _Item, last: Checkpoint | None) -> statuses.Status | None:
     """Read the item's own status; what it means more exactly, the last event with it says."""
     known = CODES.get(text(item.status) or "")
     back = text(item.returned)
@@ -327,14 +270,14 @@ def _status(item: Item, last: Checkpoint | None) -> statuses.Status | None:
     return statuses.Status(last.tag, last.subtag) if known is None or own else known
 
 
-def _since(item: Item, status: statuses.Status) -> str | None:
+def _since(item: _Item, status: statuses.Status) -> str | None:
     """Tell when an item was delivered whose events do not."""
     at = text(item.delivered) if status.tag is Tag.DELIVERED else None
     return read_iso(at).local if at else None
 
 
-def _scan(event: Event) -> Scan:
-    at = event.place or Location()
+def _scan(event: _Event) -> Scan:
+    at = event.place or _Location()
     place = Place(
         country(text(at.code) or text(at.country)),
         city=at.city,
@@ -344,11 +287,11 @@ def _scan(event: Event) -> Scan:
     return scan(read_iso(event.at or ""), event.what, _known(event), _code(event), place)
 
 
-def _code(event: Event) -> str | None:
+def _code(event: _Event) -> str | None:
     return text(event.status) or text(event.status_v7)
 
 
-def _known(event: Event) -> statuses.Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     status, said = _code(event) or "", text(event.what) or ""
     if status in SILENT:
         return None
@@ -365,5 +308,5 @@ def _known(event: Event) -> statuses.Status | None:
     return statuses.unless_denied(known, said)
 
 
-def _city(party: Party | None) -> str | None:
+def _city(party: _Party | None) -> str | None:
     return text(party.address.city) if party and party.address else None

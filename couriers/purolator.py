@@ -34,12 +34,10 @@ if TYPE_CHECKING:
 
 NAME = "Purolator"
 BASE_URL = "https://webservices.purolator.com"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key", "password")
 ASKS = "`POST /EWS/V1/Tracking/TrackingService.asmx` (SOAP, `TrackPackagesByPin`)"
 AUTH = "Basic"
 CREDENTIALS_FROM = "Purolator's E-Ship Web Services resource centre: a production key"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[0-5]\d{11}", numbers.luhn),
     numbers.form(r"[A-Z]{3}\d{9}"),
@@ -193,8 +191,6 @@ def _known(event: Element) -> statuses.Status | None:
     by_words = SENTENCES.get(statuses.whole(said))
     if by_words or known is None:
         return by_words or statuses.recognise(said)
-    return (
-        statuses.recognise(said) or known
-        if known == statuses.ATTEMPTED
-        else statuses.unless_denied(known, said)
-    )
+    if known == statuses.ATTEMPTED:
+        return statuses.recognise(said) or known
+    return statuses.unless_denied(known, said)

@@ -28,27 +28,25 @@ class Courier(Protocol):
     """A courier module. The module itself is the value in the registry.
 
     NAME              as people write it
-    BASE_URL          default of `base_url`; TOKEN_URL likewise, "" where there is none
+    BASE_URL          default of `base_url`; TOKEN_URL likewise, where there is one
     ASKS              the addresses it asks, for the documentation (Markdown, as the next two)
     AUTH              how it identifies itself
     QUOTA             what the courier allows, and who says so
     CREDENTIALS       names of the keys it needs, () where none; a module that can be asked in a
                       second way, with other keys, has an OTHER_WAY too (couriers.http.credentials)
     CREDENTIALS_FROM  where a person gets them, for `doctor`
-    REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry
+    REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry, where it must
     PATTERNS          forms of its numbers, the most usual first; a hint, never a refusal
     VERIFIED          against what the module was checked, and that no live site was among it
     """
 
     NAME: str
     BASE_URL: str
-    TOKEN_URL: str
     ASKS: str
     AUTH: str
     QUOTA: str
     CREDENTIALS: tuple[str, ...]
     CREDENTIALS_FROM: str
-    REQUIRED_FIELDS: tuple[str, ...]
     PATTERNS: tuple[numbers.NumberForm, ...]
     VERIFIED: str
 
@@ -135,7 +133,7 @@ class Registry:
         NotStarted, LimitsDown where it is awaited.
         """
         courier = self.courier(request.slug)
-        for name in courier.REQUIRED_FIELDS:
+        for name in required_fields(courier):
             if not request.fields.get(name):
                 raise MissingField(name, f"{courier.NAME} needs {name} besides the number")
         return courier.track(fetch, request)
@@ -147,6 +145,12 @@ def _why_unknown(text: str, slugs: Sequence[Slug]) -> str:
         return f"no courier is called {text!r}: did you mean {near[0]}?"
     more = ", …" if len(slugs) > LISTED else ""
     return f"no courier is called {text!r}; there are: {', '.join(slugs[:LISTED])}{more}"
+
+
+def required_fields(courier: Courier) -> tuple[str, ...]:
+    """Name what a request must carry besides the number: of most couriers nothing."""
+    names: tuple[str, ...] = getattr(courier, "REQUIRED_FIELDS", ())
+    return names
 
 
 def wanted_credentials(courier: Courier, given: Mapping[str, str]) -> tuple[str, ...]:
@@ -165,5 +169,5 @@ def _complete(section: CourierSettings, courier: Courier) -> CourierSettings:
     return replace(
         section,
         base_url=section.base_url or (other.base_url if other else courier.BASE_URL),
-        token_url=section.token_url or courier.TOKEN_URL,
+        token_url=section.token_url or getattr(courier, "TOKEN_URL", ""),
     )

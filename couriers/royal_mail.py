@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import credentials
 from couriers.http.refusals import refuse, unexpected
@@ -20,13 +20,7 @@ from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, inside, text
 from couriers.reading.checkpoints import Place, Scan, history, read_iso, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
-from tracking.errors import (
-    CourierDown,
-    InvalidNumber,
-    RateLimited,
-    RequestRefused,
-    WrongNumber,
-)
+from tracking.errors import CourierDown, InvalidNumber, RateLimited, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:
@@ -34,12 +28,10 @@ if TYPE_CHECKING:
 
 NAME = "Royal Mail"
 BASE_URL = "https://api.royalmail.net"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`GET /mailpieces/v2/N/events`"
 AUTH = "two headers, `X-IBM-Client-Id` and `-Secret`"
 CREDENTIALS_FROM = "developer.royalmail.net: an app with Royal Mail Tracking (v2)"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("GB"),
     numbers.form(r"[0-9A-F]{16}|[0-9A-F]{21}", loose=True),
@@ -47,25 +39,24 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
 QUOTA = "from 25 in 12 h or 50 a day upwards, by plan (documented)"
 VERIFIED = "Royal Mail's specification sample and error codes; never run against the live site"
 
-_MEANINGS: dict[statuses.Status, str] = {
-    statuses.INFO_RECEIVED: "EVAIE EVAIP ECCSB",
-    statuses.ACCEPTED: "EVPPA EVOAC EVCAD",
-    statuses.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV EVIPP EVHAC EVIIS EVGID",
-    statuses.DEPARTED: "EVODO EVHOE",
-    statuses.FORWARDED: "EVNMI",
-    statuses.IN_TRANSIT: "EVNSR",
-    statuses.OUT_FOR_DELIVERY: "EVGPD EVKPD",
-    statuses.FOR_PICKUP: "EVNDA EVKLS EVPLA",
-    statuses.NOBODY_THERE: "EVKNA",
-    statuses.ATTEMPTED: "EVKNR",
-    statuses.DELIVERED: "EVKOP EVKSF",
-    statuses.SIGNED_FOR: "EVKSP",
-    statuses.COLLECTED: "EVPLC",
-    statuses.PROBLEM: "EVNRT",
-}
-CODES: dict[str, statuses.Status] = {
-    code: status for status, codes in _MEANINGS.items() for code in codes.split()
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "EVAIE EVAIP ECCSB",
+        statuses.ACCEPTED: "EVPPA EVOAC EVCAD",
+        statuses.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV EVIPP EVHAC EVIIS EVGID",
+        statuses.DEPARTED: "EVODO EVHOE",
+        statuses.FORWARDED: "EVNMI",
+        statuses.IN_TRANSIT: "EVNSR",
+        statuses.OUT_FOR_DELIVERY: "EVGPD EVKPD",
+        statuses.FOR_PICKUP: "EVNDA EVKLS EVPLA",
+        statuses.NOBODY_THERE: "EVKNA",
+        statuses.ATTEMPTED: "EVKNR",
+        statuses.DELIVERED: "EVKOP EVKSF",
+        statuses.SIGNED_FOR: "EVKSP",
+        statuses.COLLECTED: "EVPLC",
+        statuses.PROBLEM: "EVNRT",
+    }
+)
 """`eventCode`, as users of the service have listed them; its own list is not public."""
 
 CATEGORIES: dict[str, statuses.Status] = {
@@ -83,62 +74,40 @@ OURS = frozenset({"E0004", "E0013"})
 outage, also inside a 200; too many requests; our headers or parameters are wrong."""
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "code": "eventCode",
-        "what": "eventName",
-        "at": "eventDateTime",
-        "place": "locationName",
-    },
-):
-    code: str | None = None
-    what: str | None = None
-    at: str | None = None
-    place: str | None = None
+class _Event(Struct):
+    code: str | None = field(name="eventCode", default=None)
+    what: str | None = field(name="eventName", default=None)
+    at: str | None = field(name="eventDateTime", default=None)
+    place: str | None = field(name="locationName", default=None)
 
 
-class _Summary(
-    msgspec.Struct,
-    rename={
-        "category": "statusCategory",
-        "barcode": "oneDBarcode",
-        "unique": "uniqueItemId",
-        "origin": "originCountryName",
-        "destination": "destinationCountryName",
-        "code": "lastEventCode",
-        "what": "lastEventName",
-        "at": "lastEventDateTime",
-        "place": "lastEventLocationName",
-        "product": "productName",
-    },
-):
-    category: str | None = None
-    barcode: str | None = None
-    unique: str | None = None
-    origin: str | None = None
-    destination: str | None = None
-    product: Any = None
-    code: str | None = None
-    what: str | None = None
-    at: str | None = None
-    place: str | None = None
+class _Summary(Struct):
+    category: str | None = field(name="statusCategory", default=None)
+    barcode: str | None = field(name="oneDBarcode", default=None)
+    unique: str | None = field(name="uniqueItemId", default=None)
+    origin: str | None = field(name="originCountryName", default=None)
+    destination: str | None = field(name="destinationCountryName", default=None)
+    product: Any = field(name="productName", default=None)
+    code: str | None = field(name="lastEventCode", default=None)
+    what: str | None = field(name="lastEventName", default=None)
+    at: str | None = field(name="lastEventDateTime", default=None)
+    place: str | None = field(name="lastEventLocationName", default=None)
 
 
-class _Signature(msgspec.Struct, rename={"by": "recipientName"}):
+class _Signature(Struct, rename={"by": "recipientName"}):
     by: str | None = None
 
 
-class _Estimate(msgspec.Struct):
+class _Estimate(Struct):
     date: str | None = None
 
 
-class _Error(msgspec.Struct, rename={"code": "errorCode", "said": "errorDescription"}):
+class _Error(Struct, rename={"code": "errorCode", "said": "errorDescription"}):
     code: str | None = None
     said: str | None = None
 
 
-class _Piece(msgspec.Struct, rename={"number": "mailPieceId", "expected": "estimatedDelivery"}):
+class _Piece(Struct, rename={"number": "mailPieceId", "expected": "estimatedDelivery"}):
     number: str | None = None
     summary: _Summary | None = None
     signature: _Signature | None = None
@@ -155,7 +124,7 @@ class _Piece(msgspec.Struct, rename={"number": "mailPieceId", "expected": "estim
         return [_Event(last.code, last.what, last.at, last.place)]
 
 
-class _Answer(msgspec.Struct, rename={"pieces": "mailPieces", "status": "httpCode"}):
+class _Answer(Struct, rename={"pieces": "mailPieces", "status": "httpCode"}):
     pieces: list[_Piece] | _Piece | None = None
     status: str | int | None = None
     errors: list[_Error] | None = None

@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _stop_signals() -> threading.Event:
-    """TakeResult the signals into an event, so that none cuts a start or a stop in half."""
+    """Turn the signals into an event, so that none cuts a start or a stop in half."""
     stop = threading.Event()
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` asks to outlive a terminal

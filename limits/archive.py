@@ -28,7 +28,6 @@ DAY_MS, BRIEF_MS = 86_400_000, 900_000
 """How long the end of an operation is known in Redis. What has no id of its producer's can only
 come back by a redelivery: it is known for minutes."""
 
-
 MARK_BYTES = 512
 """What Redis holds of an operation until it is archived, about: status, and entry in the set."""
 

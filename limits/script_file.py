@@ -19,16 +19,12 @@ from importlib.resources import files
 LIBRARY = (
     "context",
     "memory",
-    "lists",
-    "tallies",
     "state",
     "record",
-    "operations",
     "brake",
     "lanes",
     "waiting",
     "flight",
-    "draining",
     "taking",
 )
 """The parts that operations share, in the order in which they need each other. All behind the first

@@ -36,7 +36,6 @@ return 1
 """
 """Puts a text under another key, for ARGV[3] ms, and takes ARGV[4] out of a set; as REPLACE."""
 
-
 RunInBackground = Callable[[str, Callable[[], Awaitable[None]]], AbstractAsyncContextManager[None]]
 """Runs what never returns, under a name for people, within the `with` block.
 

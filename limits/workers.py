@@ -20,7 +20,6 @@ from limits.failure import redis_asked
 LIVES_SECONDS = 20.0
 """Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
 
-
 FORM = 2
 """Of the records that this version writes: one for a number and account. Before 2 nobody said."""
 

@@ -81,7 +81,7 @@ class Tally:
         self.took.counts |= other.took.counts
 
     def add(self, fields: Mapping[str, object]) -> None:
-        """Add what a hash of Redis holds (limits/lua/lib/tallies.lua)."""
+        """Add what a hash of Redis holds (limits/lua/lib/state.lua)."""
         for name, value in fields.items():
             times = int(str(value))
             what, *spans = name.split(" ")

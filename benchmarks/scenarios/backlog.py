@@ -49,10 +49,7 @@ def grow(rig: Rig, begin: int, end: int) -> dict[str, Value]:
     fill(rig.stack.redis.url, slugs(SLUGS), range(begin, end))
     used = meter.since(before)
     count = end - begin
-    return {
-        "park_us": used["client"] / count * 1e6,
-        "park_redis_us": used["redis"] / count * 1e6,
-    }
+    return {"park_us": used["client"] / count * 1e6, "park_redis_us": used["redis"] / count * 1e6}
 
 
 def shrink(rig: Rig, waiting: int, seconds: float) -> dict[str, Value]:

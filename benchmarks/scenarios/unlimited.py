@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.plan import Plan, Scenario
@@ -18,7 +17,7 @@ from benchmarks.rig import Medium, Rig, open_rig, slugs
 from benchmarks.scenarios.baseline import bare_loop
 from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS, requests
-from benchmarks.worker_tree import OPEN, Setting, WorkerTree
+from benchmarks.worker_tree import OPEN, Setting
 from devstack.kinds import Durability
 
 KEPT = (
@@ -67,22 +66,17 @@ class Unfinished(Exception):
     """The tube is empty and results are missing: a fault of the worker, not a measurement."""
 
 
-Beside = Callable[[WorkerTree], AbstractContextManager[None]]
-"""What goes on beside a worker while it works."""
-
-
-def whole_jobs(rig: Rig, jobs: int, beside: Beside = lambda _: nullcontext()) -> dict[str, float]:
+def whole_jobs(rig: Rig, jobs: int) -> dict[str, float]:
     """Have `jobs` requests answered: jobs per second, CPU µs per job of each process group."""
     rig.clean()
     rig.tubes.pause(REQUESTS, PAUSED)
     with rig.worker(Setting(slugs(SLUGS), limits=OPEN)) as worker:
         put = rig.tubes.put(REQUESTS, requests(slugs(SLUGS), jobs // SLUGS))
         meter = rig.meter(worker)
-        with beside(worker):
-            before, began = meter.read(), time.perf_counter()
-            rig.tubes.pause(REQUESTS, 0)
-            rig.tubes.wait_until_empty()
-            seconds, used = time.perf_counter() - began, meter.since(before)
+        before, began = meter.read(), time.perf_counter()
+        rig.tubes.pause(REQUESTS, 0)
+        rig.tubes.wait_until_empty()
+        seconds, used = time.perf_counter() - began, meter.since(before)
     if rig.stored() != put:
         raise Unfinished(f"{put} jobs were deleted, {rig.stored()} results are stored")
     return {"jobs_s": put / seconds, **{f"{k}_us": v / put * 1e6 for k, v in used.items()}}

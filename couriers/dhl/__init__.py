@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 NAME = "DHL Express"
 BASE_URL = "https://api-eu.dhl.com"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 OTHER_WAY = OtherWay("https://express.api.dhl.com/mydhlapi", ("username", "password"))
 ASKS = (
@@ -41,7 +40,6 @@ CREDENTIALS_FROM = (
     "developer.dhl.com: an app with Shipment Tracking - Unified, and no other API; or, for "
     "customers of DHL Express, access to MyDHL API (username and password)"
 )
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{10,11}", numbers.mod_7),
     # 01 is Express among the companies of DHL that number their pieces so.
@@ -92,10 +90,7 @@ async def _track_express(fetch: Fetch, number: str) -> Tracking:
     answer = await fetch.get(
         path,
         query=query,
-        headers={
-            "Authorization": basic_auth(username, password),
-            "Accept-Language": "eng",
-        },
+        headers={"Authorization": basic_auth(username, password), "Accept-Language": "eng"},
     )
     return fetch.read(answer, parse, number)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.reading import statuses
 from couriers.reading.answer import decode, grams, inside, others, text
@@ -23,48 +23,33 @@ SIGN = b'"shipmentTrackingNumber"'
 
 WITH_OFFSETS = {"requestGMTOffsetPerEvent": "true"}
 
-CODES: dict[str, statuses.Status] = {
-    "PU": statuses.ACCEPTED,
-    "SA": statuses.ACCEPTED,
-    "AF": statuses.ARRIVED,
-    "AR": statuses.ARRIVED,
-    "DF": statuses.DEPARTED,
-    "PL": statuses.IN_TRANSIT,
-    "SM": statuses.IN_TRANSIT,
-    "SC": statuses.IN_TRANSIT,
-    "TR": statuses.IN_TRANSIT,
-    "RR": statuses.IN_TRANSIT,
-    "FD": statuses.FORWARDED,
-    "TP": statuses.FORWARDED,
-    "BN": statuses.CUSTOMS_BEGUN,
-    "IC": statuses.CUSTOMS_BEGUN,
-    "BR": statuses.CUSTOMS_DONE,
-    "CR": statuses.CUSTOMS_DONE,
-    "CD": statuses.CUSTOMS_DELAY,
-    "UD": statuses.CUSTOMS_DELAY,
-    "AD": statuses.APPOINTMENT,
-    "WC": statuses.OUT_FOR_DELIVERY,
-    "CC": statuses.FOR_PICKUP,
-    "CA": statuses.BUSINESS_CLOSED,
-    "ND": statuses.ATTEMPTED,
-    "NH": statuses.NOBODY_THERE,
-    "OK": statuses.DELIVERED,
-    # Damaged, and delivered all the same.
-    "DD": statuses.DELIVERED,
-    # Some pieces of several.
-    "PD": statuses.PROBLEM,
-    "RD": statuses.REFUSED,
-    "BA": statuses.WRONG_ADDRESS,
-    "CM": statuses.MOVED,
-    "HP": statuses.PAYMENT_DUE,
-    "RT": statuses.RETURNING,
-    "DS": statuses.PROBLEM,
-    "MC": statuses.PROBLEM,
-    "MD": statuses.PROBLEM,
-    "MS": statuses.PROBLEM,
-    "OH": statuses.PROBLEM,
-    "SS": statuses.PROBLEM,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.ACCEPTED: "PU SA",
+        statuses.ARRIVED: "AF AR",
+        statuses.DEPARTED: "DF",
+        statuses.IN_TRANSIT: "PL SM SC TR RR",
+        statuses.FORWARDED: "FD TP",
+        statuses.CUSTOMS_BEGUN: "BN IC",
+        statuses.CUSTOMS_DONE: "BR CR",
+        statuses.CUSTOMS_DELAY: "CD UD",
+        statuses.APPOINTMENT: "AD",
+        statuses.OUT_FOR_DELIVERY: "WC",
+        statuses.FOR_PICKUP: "CC",
+        statuses.BUSINESS_CLOSED: "CA",
+        statuses.ATTEMPTED: "ND",
+        statuses.NOBODY_THERE: "NH",
+        # DD: damaged, and delivered all the same.
+        statuses.DELIVERED: "OK DD",
+        # PD: some pieces of several.
+        statuses.PROBLEM: "PD DS MC MD MS OH SS",
+        statuses.REFUSED: "RD",
+        statuses.WRONG_ADDRESS: "BA",
+        statuses.MOVED: "CM",
+        statuses.PAYMENT_DUE: "HP",
+        statuses.RETURNING: "RT",
+    }
+)
 """`typeCode` of an event: DHL's list of status codes, those of Express."""
 
 SILENT = frozenset({"CS", "PY"})
@@ -74,64 +59,44 @@ _REFINED = frozenset({"RR", "SC", "TR"})
 """Codes that say that something was noted: the words say what."""
 
 
-class _Area(msgspec.Struct):
+class _Area(Struct):
     description: str | None = None
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "offset": "GMTOffset",
-        "code": "typeCode",
-        "areas": "serviceArea",
-        "signed_by": "signedBy",
-    },
-):
+class _Event(Struct):
     date: str | None = None
     time: str | None = None
-    offset: str | None = None
-    code: str | None = None
+    offset: str | None = field(name="GMTOffset", default=None)
+    code: str | None = field(name="typeCode", default=None)
     description: str | None = None
+    areas: list[_Area] | None = field(name="serviceArea", default=None)
+    signed_by: str | None = field(name="signedBy", default=None)
+
+
+class _Party(Struct, rename={"areas": "serviceArea"}):
     areas: list[_Area] | None = None
-    signed_by: str | None = None
 
 
-class _Party(msgspec.Struct, rename={"areas": "serviceArea"}):
-    areas: list[_Area] | None = None
-
-
-class _Piece(msgspec.Struct, rename={"number": "trackingNumber"}):
+class _Piece(Struct, rename={"number": "trackingNumber"}):
     number: str | int | None = None
     events: list[_Event] | None = None
 
 
-class _Shipment(
-    msgspec.Struct,
-    rename={
-        "number": "shipmentTrackingNumber",
-        "shipper": "shipperDetails",
-        "receiver": "receiverDetails",
-        "expected": "estimatedDeliveryDate",
-        "product": "productCode",
-        "weight": "totalWeight",
-        "units": "unitOfMeasurements",
-        "references": "shipperReferences",
-    },
-):
-    number: str | int | None = None
+class _Shipment(Struct):
+    number: str | int | None = field(name="shipmentTrackingNumber", default=None)
     status: str | None = None
-    shipper: _Party | None = None
-    receiver: _Party | None = None
-    expected: str | None = None
+    shipper: _Party | None = field(name="shipperDetails", default=None)
+    receiver: _Party | None = field(name="receiverDetails", default=None)
+    expected: str | None = field(name="estimatedDeliveryDate", default=None)
     events: list[_Event] | None = None
     pieces: list[_Piece] | None = None
-    product: Any = None
-    weight: Any = None
-    units: Any = None
-    references: Any = None
+    product: Any = field(name="productCode", default=None)
+    weight: Any = field(name="totalWeight", default=None)
+    units: Any = field(name="unitOfMeasurements", default=None)
+    references: Any = field(name="shipperReferences", default=None)
 
 
-class _Answer(msgspec.Struct):
+class _Answer(Struct):
     shipments: list[_Shipment] | None = None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.reading import statuses
 from couriers.reading.answer import address, decode, grams, inside, others, text
@@ -31,20 +31,17 @@ SILENT = frozenset({"unknown"})
 """The one more, which says nothing."""
 
 
-class _Address(
-    msgspec.Struct,
-    rename={"code": "countryCode", "postal_code": "postalCode", "locality": "addressLocality"},
-):
-    code: str | None = None
-    postal_code: str | None = None
-    locality: str | None = None
+class _Address(Struct):
+    code: str | None = field(name="countryCode", default=None)
+    postal_code: str | None = field(name="postalCode", default=None)
+    locality: str | None = field(name="addressLocality", default=None)
 
 
-class _Place(msgspec.Struct):
+class _Place(Struct):
     address: _Address | None = None
 
 
-class _Event(msgspec.Struct, rename={"at": "timestamp", "place": "location", "code": "statusCode"}):
+class _Event(Struct, rename={"at": "timestamp", "place": "location", "code": "statusCode"}):
     at: str | None = None
     place: _Place | None = None
     code: str | None = None
@@ -52,27 +49,27 @@ class _Event(msgspec.Struct, rename={"at": "timestamp", "place": "location", "co
     description: str | None = None
 
 
-class _Person(msgspec.Struct, rename={"given": "givenName", "family": "familyName"}):
+class _Person(Struct, rename={"given": "givenName", "family": "familyName"}):
     name: str | None = None
     given: str | None = None
     family: str | None = None
 
 
-class _Proof(msgspec.Struct, rename={"document": "documentUrl", "signature": "signatureUrl"}):
+class _Proof(Struct, rename={"document": "documentUrl", "signature": "signatureUrl"}):
     signed: _Person | None = None
     document: Any = None
     signature: Any = None
 
 
-class _Frame(msgspec.Struct, rename={"until": "estimatedThrough"}):
+class _Frame(Struct, rename={"until": "estimatedThrough"}):
     until: str | None = None
 
 
-class _Reference(msgspec.Struct):
+class _Reference(Struct):
     number: str | int | None = None
 
 
-class _Details(msgspec.Struct, rename={"proof": "proofOfDelivery", "pieces": "pieceIds"}):
+class _Details(Struct, rename={"proof": "proofOfDelivery", "pieces": "pieceIds"}):
     proof: _Proof | None = None
     pieces: list[str | int] | None = None
     references: list[_Reference] | _Reference | None = None
@@ -80,25 +77,18 @@ class _Details(msgspec.Struct, rename={"proof": "proofOfDelivery", "pieces": "pi
     product: Any = None
 
 
-class _Shipment(
-    msgspec.Struct,
-    rename={
-        "now": "status",
-        "expected": "estimatedTimeOfDelivery",
-        "frame": "estimatedDeliveryTimeFrame",
-    },
-):
+class _Shipment(Struct):
     id: str | int | None = None
     origin: _Place | None = None
     destination: _Place | None = None
-    now: _Event | None = None
-    expected: str | None = None
-    frame: _Frame | None = None
+    now: _Event | None = field(name="status", default=None)
+    expected: str | None = field(name="estimatedTimeOfDelivery", default=None)
+    frame: _Frame | None = field(name="estimatedDeliveryTimeFrame", default=None)
     details: _Details | None = None
     events: list[_Event] | None = None
 
 
-class _Answer(msgspec.Struct):
+class _Answer(Struct):
     shipments: list[_Shipment] | None = None
 
 

@@ -13,7 +13,7 @@ only where a courier gives no code beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from couriers.reading.answer import text
@@ -247,6 +247,11 @@ def unless_denied(status: Status, sentence: str) -> Status:
 def whole(sentence: str) -> str:
     """Bring a status sentence into the form in which tables hold it: lower case, no full stop."""
     return " ".join(sentence.lower().replace("\u2019", "'").split()).rstrip(".! ")
+
+
+def by_code(codes: Mapping[Status, str]) -> dict[str, Status]:
+    """Turn a table of each status' codes, parted by blanks, into one of what a code means."""
+    return {code: status for status, listed in codes.items() for code in listed.split()}
 
 
 def unknown_codes(codes: Iterable[str | int | None], *tables: Container[str]) -> tuple[str, ...]:

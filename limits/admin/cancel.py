@@ -30,9 +30,8 @@ ENTRIES_AT_ONCE = 10_000
 AT_ONCE = 20
 """Numbers in one script, mostly of one operation each: about a millisecond of Redis' time."""
 
-
 Places = tuple[Sequence[int], Sequence[int]]
-"""Positions of a number in the MANUAL and in the AUTOMATIC list (lua/lib/lists.lua)."""
+"""Positions of a number in the MANUAL and in the AUTOMATIC list (lua/lib/waiting.lua)."""
 
 NOWHERE: Final[Places] = ((), ())
 

@@ -60,7 +60,6 @@ class _Operation(msgspec.Struct):
 _Ends = list[tuple[str, dict[str, str]]]
 """What XRANGE reads of the stream: entry, state → id."""
 
-
 _read_operation = msgspec.json.Decoder(_Operation).decode
 
 

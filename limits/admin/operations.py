@@ -36,7 +36,6 @@ _MEMBERS = ("status", "startedAt", "finishedAt", "output", "tracking")
 Made = tuple[int, str, int | None, int]
 """A call that was made: its grant (Unix ms), outcome, HTTP status, ms that it took."""
 
-
 LISTED_MOST = 1_000
 """Operations of one parcel that are listed: the newest."""
 
@@ -51,7 +50,6 @@ return found
 """
 """What an operation tells moves between keys, so they are read at one instant; not in a
 transaction, all of which a full Redis may refuse."""
-
 
 _UNNAMED = """
 local call = redis.call('HGET', KEYS[2], '=' .. ARGV[1])

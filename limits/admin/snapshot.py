@@ -212,7 +212,7 @@ def _ask_who_waits(pipeline: Any, names: keys.LineKeys) -> None:
 def _numbers_waiting(
     manual: int, automatic: int, gaps: Sequence[Any], later: int
 ) -> tuple[int, int, int]:
-    """How many numbers wait in each list, as lua/lib/lists.lua counts them; and for a retry."""
+    """How many numbers wait in each list, as lua/lib/waiting.lua counts them; and for a retry."""
     manual_gaps, automatic_gaps = (int(each or 0) for each in gaps)
     return (
         manual and max(1, manual - manual_gaps),

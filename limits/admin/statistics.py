@@ -3,7 +3,7 @@
 ======================= ======== ==================================== =========
 key                     span     made of                              kept for
 ======================= ======== ==================================== =========
-stats1:<t>              10 s     (scripts, lua/lib/tallies.lua)       1 h
+stats1:<t>              10 s     (scripts, lua/lib/state.lua)         1 h
 stats2:<slug>:<t>       10 min   (the same)                           1 week
 stats2:<t>              10 min   that of each slug                    1 week
 stats3:<slug>:<t>, :<t> a day    the 10 minutes of the slug, of all   8 days
@@ -68,7 +68,7 @@ class Tallies:
     async def make_spans(self) -> MadeSpans:
         """Make all spans since the last ones that were `kept`, and those of now as far as they are.
 
-        Where none was kept, those since something was counted first (lua/lib/tallies.lua). Days are
+        Where none was kept, those since something was counted first (lua/lib/state.lua). Days are
         made once in ten minutes; there are none in between.
         """
         now = await self.now()

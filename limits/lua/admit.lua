@@ -12,15 +12,13 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: digits, quiet_until
          memory: count_open, drop_ended, entries, open_operations
-         lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
-         tallies: tally, tally_call
-         state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in
-         record: join, read_record, serves, supersede, waiting_record, write_record
-         operations: fresh, wait_again
+         state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in, tally, tally_call
+         record: fresh, join, read_record, serves, supersede, wait_again, waiting_record, write_record
          lanes: opening, starts_at
-         waiting: move_due, put_behind, put_head, put_tail
+         waiting: move_due, nobody_waits, numbers, push_last, put_behind, put_head, put_tail, take_out,
+           turns_before, waits
          flight: grant, grant_new, granted_before
-         draining: call_drainer, drainer, raise_flag
+         taking: call_drainer, drainer, raise_flag
 
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job

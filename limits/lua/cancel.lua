@@ -6,16 +6,14 @@ ARGV     behind the reports, see lib/batch.lua:
   number   whose operations end; empty: of all numbers, those that are first in line
   id       of one operation that waits for the number, or empty for all that do
   places   JSON: [positions in the MANUAL list, in the AUTOMATIC list] of a number that was pushed by
-           hand (lib/lists.lua)
+           hand (lib/waiting.lua)
 
 Uses     memory: ended_as, order
-         lists: pass_gaps, pop_first
          state: anonymous_id, elsewhere, move, operation_in
-         record: read_record, rest_of, write_record
-         operations: end_anonymous, end_where, nobody_left
-         waiting: drop, end_waiting
+         record: end_anonymous, end_where, nobody_left, read_record, rest_of, write_record
+         waiting: drop, end_waiting, pass_gaps, pop_first
          flight: running
-         draining: at_rest
+         taking: at_rest
 
 Returns  {now, "cancelled", ended, more}  operations that ended now; more 1: more than 100 end, so
                                           send it again

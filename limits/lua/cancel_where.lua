@@ -8,10 +8,9 @@ ARGV     behind the reports, see lib/batch.lua:
            asked for; todo, of the answer before
 
 Uses     memory: ended_as
-         record: read_record, write_record
-         operations: end_where, nobody_left
+         record: end_where, nobody_left, read_record, write_record
          waiting: drop
-         draining: at_rest
+         taking: at_rest
 
 Returns  {now, ended, todo}  operations that ended now; todo: how many are still to be looked at, so send
                              it again

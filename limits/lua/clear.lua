@@ -6,7 +6,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     nothing but the reports, see lib/batch.lua
 
 Uses     memory: drop_ended, members
-         lists: nobody_waits
+         waiting: nobody_waits
 
 Returns  {now, 1}   all its keys are gone
          {now, 0}   something waits or runs, or has started within the last second: nothing is done

@@ -15,16 +15,12 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: decoded, note_measured
          memory: average_time, drop_ended, expect_no_calm, set_average
-         lists: nobody_waits
-         tallies: call_is_over, tally_call
-         state: parcel_of
-         record: record_in, serves, waiting_record, write_record
-         operations: end_where, everyone, nobody_left
+         state: call_is_over, parcel_of, tally_call
+         record: end_where, everyone, nobody_left, record_in, serves, waiting_record, write_record
          brake: note_answer, note_failure
-         waiting: put_head, put_tail, unlist
+         waiting: nobody_waits, put_head, put_tail, unlist
          flight: land, leads
-         draining: each_us
-         taking: is_in_hand, turn
+         taking: each_us, is_in_hand, turn
 
 Returns  {now, more, grants, why, ask, put}
          more      1: more than 100 operations end; send it again, nothing was taken yet

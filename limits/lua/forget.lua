@@ -11,11 +11,10 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     context: digits
          memory: ended_as
          state: delete_history, parcel_of
-         record: read_record, write_record
-         operations: end_where, everyone
+         record: end_where, everyone, read_record, write_record
          waiting: end_waiting
          flight: running
-         draining: at_rest
+         taking: at_rest
 
 Returns  {now, ended, more, call, answers}
          ended    operations that ended now

@@ -8,7 +8,7 @@ ARGV     behind the reports, see lib/batch.lua:
   base     as in take.lua
   room     as in take.lua
 
-Uses     tallies: tally_call
+Uses     state: tally_call
          lanes: give_start_back
          waiting: put_head
          flight: leads

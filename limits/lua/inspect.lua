@@ -9,7 +9,7 @@ ARGV[1…] for each line three: µs that a lease lasts, µs that a lane may lie 
 
 Returns  {line, …}    to be swept; in doubt a line is among them
 ]]
-local ASK_AT_LEAST_US = 30000000 -- as in lib/draining.lua
+local ASK_AT_LEAST_US = 30000000 -- as in lib/taking.lua
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]

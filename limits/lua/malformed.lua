@@ -13,5 +13,5 @@ for key, span in pairs({ ['tracking:stats1:'] = { 10, 3600 }, ['tracking:stats2:
   redis.call('HINCRBY', name, 'malformed', ARGV[1])
   redis.call('EXPIRE', name, span[2])
 end
-redis.call('SET', 'tracking:stats:made', time[1] - time[1] % 600 - 600, 'NX') -- as in lib/tallies.lua
+redis.call('SET', 'tracking:stats:made', time[1] - time[1] % 600 - 600, 'NX') -- as in lib/state.lua
 return { time[1] * 1000000 + time[2] }

@@ -7,10 +7,10 @@ ARGV     behind the reports, see lib/batch.lua:
   itself   1: of an operation that waits, so a call that runs for the number need not be its own
 
 Uses     memory: average_time, entries, later, order
-         lists: list_of, nobody_waits, numbers, numbers_before, turns_before, waits
          record: read_record
          brake: calls_alone, paused_us
          lanes: starts_at
+         waiting: list_of, nobody_waits, numbers, numbers_before, turns_before, waits
          flight: running
 
 Returns  {now, "nowhere"}          nobody waits for the number

@@ -24,8 +24,8 @@ ARGV     behind the reports, see lib/batch.lua:
   base     as in take.lua
   room     as in take.lua
 
-Uses     record: read_record
-         tallies: tally_call
+Uses     state: tally_call
+         record: read_record
          brake: answered_ms, note_failure, patience_ends
          lanes: give_start_back
          waiting: put_head, put_later

@@ -9,9 +9,9 @@ ARGV     behind the reports, see lib/batch.lua:
   within   ms
 
 Uses     memory: open_operations, signs
-         lists: numbers, turns_before
          brake: calls_alone, paused_us
          lanes: starts_at
+         waiting: numbers, turns_before
 
 Returns  {now, room}
 ]]

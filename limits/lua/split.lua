@@ -7,10 +7,9 @@ ARGV     behind the reports, see lib/batch.lua:
   cursor   where to go on among the records that wait; 0 at first
 
 Uses     memory: change_later, mark_busy
-         lists: list_of, push_first
          state: move, note_account, open_among
          record: carry, cover, merged, read_record, record_in, rest_of, write_record
-         waiting: unlist
+         waiting: list_of, push_first, unlist
          flight: go_on_without
 
 Returns  {now, cursor, parted}   cursor: 0 when all were looked at; parted: how many were parted just now

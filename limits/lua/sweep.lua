@@ -7,15 +7,12 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: quiet_until
          memory: clamp, drop_ended, entries, later, members, nothing_is_open
-         lists: list_of, nobody_waits, stands, waits
-         tallies: tally_call
+         state: open_among, tally_call
          record: record_in, rest_of, write_record
-         state: open_among
          brake: patience_ends
-         waiting: move_due, next_number, put_behind, put_head, put_tail
+         waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands, waits
          flight: gathered, granted_before, land_to_wait, lead_of, leads, put_in_flight, running
-         draining: at_rest, call_drainer, raise_flag
-         taking: wanted
+         taking: at_rest, call_drainer, raise_flag, wanted
 
 Returns  {now, swept, dying, put, more}
          swept     calls whose lease ended without a word, now back at the head of their list

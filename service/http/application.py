@@ -48,7 +48,6 @@ from service.operator.keys import Scope
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
-
 _HOST = re.compile(r"[A-Za-z0-9._:%\[\]-]*")
 
 DEFAULT = Http()

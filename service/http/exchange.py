@@ -79,7 +79,6 @@ ALWAYS = {
 REQUEST_ID = web.RequestKey("REQUEST_ID", str)
 """Under this a request knows its name, for answers that begin before they are whole."""
 
-
 Writing = Callable[[web.Request, Problem], web.Response]
 
 Check = Callable[[web.Request], Awaitable[None]]
@@ -161,7 +160,6 @@ _NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _START = os.urandom(6).hex()
 _count = itertools.count(1)
 
-
 JSON = "application/json"
 
 
@@ -207,7 +205,6 @@ class Route(NamedTuple):
 
 NOT_IN_THE_DOCUMENT: Final = None
 """Stands for the `About` of routes that somebody else documents: AfterShip does its own."""
-
 
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""

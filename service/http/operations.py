@@ -40,13 +40,11 @@ WAIT_MOST = 60.0
 ID_MOST = 512
 """Characters: an id that a producer gave has 128; one that names its parcel has more."""
 
-
 WAIT = Annotated[
     float,
     Meta(ge=0, le=WAIT_MOST, description="hold the reply until the end, so many seconds long"),
 ]
 MARK_REPLIED = Annotated[FLAG, Meta(description="note the time of this reply with the operation")]
-
 
 Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
@@ -226,7 +224,6 @@ _KEPT = {
     NotCancelled.ENDED: "it has already ended: {state}",
     NotCancelled.UNKNOWN: "it waits nowhere at this moment: ask again",
 }
-
 
 _QUEUED = "it is in its tube still: cancel it again once a worker has taken it"
 

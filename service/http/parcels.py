@@ -101,7 +101,6 @@ class Parcel(TypedDict):
 AGE_MOST = 31_536_000.0
 """Seconds: a year."""
 
-
 MAX_AGE = Annotated[
     float,
     Meta(ge=0, le=AGE_MOST, description="ask again where what is stored is older, in seconds"),

@@ -6,7 +6,7 @@ from functools import cache
 
 from couriers.detection import Candidate, Sign, detect
 from couriers.http.credentials import environment_name
-from couriers.registry import Registry, wanted_credentials
+from couriers.registry import Registry, required_fields, wanted_credentials
 from service.config.domain import courier_settings
 from service.config.schema import Config
 from tracking.request import Number, Slug, parse_number
@@ -21,7 +21,7 @@ class Catalogue:
         self.registry = Registry(courier_settings(config).values())
         # A post may name one a thousand times. What is unknown is looked for each time.
         self._named = cache(self.registry.named)
-        self._required_fields = cache(lambda slug: self.registry.courier(slug).REQUIRED_FIELDS)
+        self._required_fields = cache(lambda slug: required_fields(self.registry.courier(slug)))
 
     @property
     def slugs(self) -> tuple[Slug, ...]:

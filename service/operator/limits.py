@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from limits.admin.line_scripts import newest_revision
@@ -123,7 +123,7 @@ async def _announce(config: Config, slug: Slug, revision: int) -> None:
 
 
 def _told(config: Config, changes: Changes, slugs: Sequence[Slug]) -> list[CourierLimits]:
-    known = _asked(lambda: asyncio.run(_newest(config)), changes.revision)
+    known = asyncio.run(_is_known(config, changes.revision))
     found = []
     for slug in slugs:
         rules, own = rules_for(config, courier_line(slug)), changes.slugs.get(slug, {})
@@ -132,13 +132,9 @@ def _told(config: Config, changes: Changes, slugs: Sequence[Slug]) -> list[Couri
     return found
 
 
-def _asked(newest: Callable[[], int], revision: int) -> bool | None:
+async def _is_known(config: Config, revision: int) -> bool | None:
     try:
-        return newest() >= revision
+        async with redis_of(config) as redis:
+            return await newest_revision(redis) >= revision
     except (LimitsBroken, LimitsDown):
         return None
-
-
-async def _newest(config: Config) -> int:
-    async with redis_of(config) as redis:
-        return await newest_revision(redis)

@@ -194,7 +194,8 @@ def _put_record(document: Document, producer: Producer) -> str | None:
         )
     operation = next(iter(document.get("operations") or ()), None)
     # Of a record that is put twice, because we vanished in between, comes one operation.
-    mark = _mark(f"{document['_id']} {document.get('at')}")
+    named = f"{document['_id']} {document.get('at')}".encode("utf-8", "replace")
+    mark = hashlib.blake2b(named, digest_size=4).hexdigest()
     request, identity = renewed_body(body, operation, mark)
     producer.put([request], PutOptions())
     if buried:
@@ -234,7 +235,3 @@ def renewed_body(
     if isinstance(inner.get("meta"), dict):
         inner["meta"]["enqueued_at"] = round(time.time(), 3)
     return json.dumps(job, separators=(",", ":")).encode(), identity
-
-
-def _mark(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()

@@ -75,7 +75,7 @@ def configured(plant: Plant) -> Plant:
         courier = COURIERS[Slug(slug)]
         section, url = f"couriers.{slug}", f"{plant.site.url}/{slug}"
         plant.settings[f"{section}.base_url"] = url
-        if courier.TOKEN_URL:
+        if hasattr(courier, "TOKEN_URL"):
             plant.settings[f"{section}.token_url"] = url + URL(courier.TOKEN_URL).path
         plant.settings |= {f"{section}.{key}": SECRET for key in courier.CREDENTIALS}
     return plant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import re
 from collections.abc import Mapping
@@ -17,9 +18,11 @@ from couriers import (
     bring,
     canada_post,
     chronopost_france,
+    dhl_germany,
     dpd,
     fedex,
     gls,
+    hermes_de,
     inpost_paczkomaty,
     la_poste_colissimo,
     new_zealand_post,
@@ -31,11 +34,11 @@ from couriers import (
     usps,
 )
 from couriers.dhl import express
-from couriers.dhl_germany import codes as dhl_germany
-from couriers.hermes_de import codes as hermes_de
 from couriers.reading import statuses
 from couriers.reading.statuses import Status, recognise_end, status_from_words
 from tracking.checkpoint import Tag
+
+FOLDER = Path(__file__).resolve().parents[2] / "couriers"
 
 Key = tuple[str, str, str, str]
 
@@ -43,7 +46,7 @@ TABLES: Mapping[str, set[str]] = {
     "bpost": set(bpost.CODES),
     "brazil-correios": set(brazil_correios.CODES),
     "bring": set(bring.CODES),
-    "canada-post": set(canada_post.codes.CODES),
+    "canada-post": set(canada_post.CODES),
     "chronopost-france": set(chronopost_france.CODES),
     "dhl": set(express.CODES),
     "dhl-germany": set(dhl_germany.EVENTS),
@@ -123,7 +126,7 @@ def test_a_wrong_code_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 WORDED: Mapping[str, Mapping[str, Status]] = {
     "usps": usps.CATEGORIES,
-    "australia-post": australia_post.phrases.STATUSES,
+    "australia-post": australia_post.STATUSES,
     "royal-mail": {name.lower(): status for name, status in royal_mail.CATEGORIES.items()},
     "bpost": bpost.SENTENCES,
 }
@@ -164,3 +167,13 @@ def test_what_words_alone_may_end_is_the_same_for_both_opinions() -> None:
     assert by_words("ups", "Delivered") == Tag.DELIVERED
     assert by_words("brazil-correios", "Objeto entregue ao remetente") == "Exception_011"
     assert (is_known("ups", "011"), is_known("ups", "999")) == (True, False)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
+def test_a_code_stands_once_in_its_table(path: Path) -> None:
+    calls = [each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)]
+
+    for call in calls:
+        if ast.unparse(call.func) == "statuses.by_code" and isinstance(call.args[0], ast.Dict):
+            codes = " ".join(map(ast.literal_eval, call.args[0].values)).split()
+            assert len(codes) == len(set(codes))

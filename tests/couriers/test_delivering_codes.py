@@ -9,8 +9,8 @@ import pytest
 from parser_subjects import NUMBER, SUBJECTS
 
 from couriers.bpost import SENTENCES
-from couriers.dhl_germany.codes import REASONS as DHL_GERMANY_REASONS
-from couriers.hermes_de.codes import EVENTS, OLD, OLD_EVENTS, SILENT
+from couriers.dhl_germany import REASONS as DHL_GERMANY_REASONS
+from couriers.hermes_de import EVENTS, OLD, OLD_EVENTS, SILENT
 from couriers.registry import COURIERS
 from tracking.checkpoint import Tag
 
@@ -21,59 +21,59 @@ CANADIAN += [1406, 1461, 1462, 1463, *range(1465, 1470), 1471, 1472, 1473, 1475,
 POSTNL = "I01 I02 I03 I05 I09 I10 I11 I12 I22 I23 J91 Z01 Z02 Z03 Z04 Z05 Z06 Z08 Z09"
 
 DELIVERING = {
-    "australia_post.phrases.STATUSES": {"delivered", "delivered in full"},
-    "australia_post.phrases.SENTENCES": {
+    "australia_post.STATUSES": {"delivered", "delivered in full"},
+    "australia_post.SENTENCES": {
         "delivered",
         "delivered in full",
         "delivered - left in a safe place",
     },
     "bpost.CODES": {f"U0{number}" for number in range(9)},
-    "brazil_correios.codes.CODES": {
+    "brazil_correios.CODES": {
         f"{event}-{kind}" for event in ("BDE", "BDI", "BDR") for kind in ("00", "01", "70", "67")
     },
     "bring.CODES": {"DELIVERED"},
-    "canada_post.codes.CODES": {str(code) for code in CANADIAN},
+    "canada_post.CODES": {str(code) for code in CANADIAN},
     "chronopost_france.CODES": {"D", "D1", "D2", "D3", "D4", "D5"},
     "dhl.express.CODES": {"OK", "DD"},
-    "dhl_germany.codes.EVENTS": {"DLVRD"},
+    "dhl_germany.EVENTS": {"DLVRD"},
     "dpd.STEPS": {"delivered"},
-    "fedex.codes.CODES": {"DL"},
+    "fedex.CODES": {"DL"},
     "gls.STATUSES": {"DELIVERED"},
     "gls.CODES": {"DELIVD.NORMAL", "DELIVD.POD", "DELIVD.NO POD", "DELIVD.DEL_BY_PSAPP"},
-    "hermes_de.codes.EVENTS": {"090"},
-    "hermes_de.codes.REASONS": {"090003"},
+    "hermes_de.EVENTS": {"090"},
+    "hermes_de.REASONS": {"090003"},
     "inpost_paczkomaty.CODES": {"delivered"},
     "la_poste_colissimo.CODES": {"DI0", "DI1"},
     "new_zealand_post.CODES": {"22"},
-    "postnl.codes.STATUSES": {"11", "22"},
-    "postnl.codes.EVENTS": {*POSTNL.split()},
+    "postnl.STATUSES": {"11", "22"},
+    "postnl.EVENTS": {*POSTNL.split()},
     "postnord.CODES": {"DELIVERED"},
     "purolator.CODES": {"Delivery"},
     "royal_mail.CODES": {"EVKOP", "EVKSF", "EVKSP", "EVPLC"},
-    "ups.codes.STATUS_CODES": {"011", "026"},
-    "ups.codes.TYPES": {"D"},
-    "usps.codes.EVENTS": {"01", "43"},
-    "usps.codes.CATEGORIES": {"delivered"},
+    "ups.STATUS_CODES": {"011", "026"},
+    "ups.TYPES": {"D"},
+    "usps.EVENTS": {"01", "43"},
+    "usps.CATEGORIES": {"delivered"},
 }
 
 SILENCED = {
-    "australia_post.phrases.STATUSES": "SILENT",
-    "brazil_correios.codes.CODES": "SILENT",
+    "australia_post.STATUSES": "SILENT",
+    "brazil_correios.CODES": "SILENT",
     "bring.CODES": "SILENT",
-    "canada_post.codes.CODES": "SILENT",
+    "canada_post.CODES": "SILENT",
     "chronopost_france.CODES": "SILENT",
     "dhl.express.CODES": "SILENT",
-    "dhl_germany.codes.EVENTS": "SILENT",
-    "dhl_germany.codes.STANDARD": "SILENT_STANDARD",
-    "dhl_germany.codes.REASONS": "SILENT_REASONS",
+    "dhl_germany.EVENTS": "SILENT",
+    "dhl_germany.STANDARD": "SILENT_STANDARD",
+    "dhl_germany.REASONS": "SILENT_REASONS",
     "gls.STATUSES": "SILENT",
-    "hermes_de.codes.EVENTS": "SILENT",
+    "hermes_de.EVENTS": "SILENT",
     "inpost_paczkomaty.CODES": "SILENT",
     "la_poste_colissimo.CODES": "SILENT",
     "new_zealand_post.CODES": "SILENT",
-    "postnl.codes.EVENTS": "SILENT",
+    "postnl.EVENTS": "SILENT",
     "postnord.CODES": "SILENT",
-    "ups.codes.STATUS_CODES": "SILENT",
+    "ups.STATUS_CODES": "SILENT",
 }
 """Tables, and beside each the codes of notices, which no table of meanings may hold."""
 
@@ -100,11 +100,11 @@ def test_no_code_has_a_meaning_and_is_a_notice_too(path: str) -> None:
 
 
 NO_CODES_OF_EVENTS = {
-    "australia_post.phrases.STATUSES",
-    "dhl_germany.codes.REASONS",
-    "dhl_germany.codes.STANDARD",
+    "australia_post.STATUSES",
+    "dhl_germany.REASONS",
+    "dhl_germany.STANDARD",
     "gls.STATUSES",
-    "hermes_de.codes.EVENTS",
+    "hermes_de.EVENTS",
 }
 """Of these the notices are sentences, parts of codes, or statuses of a parcel."""
 
@@ -137,7 +137,9 @@ def test_no_sentence_of_bpost_means_delivered() -> None:
 
 
 def test_every_reason_of_dhl_paket_belongs_to_one_of_its_events() -> None:
-    assert {code for code, _ in DHL_GERMANY_REASONS} <= table("dhl_germany.codes.EVENTS").keys()
+    assert {code.partition("-")[0] for code in DHL_GERMANY_REASONS} <= table(
+        "dhl_germany.EVENTS"
+    ).keys()
 
 
 def test_every_older_code_of_hermes_is_one_of_the_new_ones() -> None:

@@ -19,7 +19,7 @@ from couriers import json_feed, usps
 from couriers.http.credentials import CourierSettings, environment_name
 from couriers.http.fetch import Tracker
 from couriers.reading.numbers import NumberForm
-from couriers.registry import COURIERS, MODULES, Courier, Registry
+from couriers.registry import COURIERS, MODULES, Courier, Registry, required_fields
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.call import Call
 from tracking.errors import MalformedJob, MissingField
@@ -134,7 +134,7 @@ def test_every_courier_keeps_the_promises_of_its_protocol(slug: str) -> None:
     assert courier.NAME
     told = (courier.ASKS, courier.AUTH, courier.QUOTA, courier.CREDENTIALS_FROM, courier.VERIFIED)
     assert all(told)
-    assert set(courier.REQUIRED_FIELDS) <= set(FIELDS)
+    assert set(required_fields(courier)) <= set(FIELDS)
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", key) for key in courier.CREDENTIALS)
     assert all(isinstance(pattern, NumberForm) for pattern in courier.PATTERNS)
     assert list(inspect.signature(courier.parse).parameters) == PARSE
@@ -173,7 +173,7 @@ def test_the_countries_are_not_loaded_before_they_are_needed() -> None:
 async def test_what_a_courier_needs_besides_the_number_is_checked_before_it_is_asked(
     http: aiohttp.ClientSession, permit: RecordingPermit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usps, "REQUIRED_FIELDS", ("tracking_postal_code",))
+    monkeypatch.setattr(usps, "REQUIRED_FIELDS", ("tracking_postal_code",), raising=False)
     request = TrackingRequest(Slug("usps"), Number("9400100000000000000017"), "9400")
     tracker = Tracker(Registry(), http)
     call = Call("c1", line_of(request), request, permit, granted_us=1, waiting_since=0.0)

@@ -79,7 +79,7 @@ def settings(site: CourierSite, slug: str) -> CourierSettings:
     return CourierSettings(
         slug=Slug(slug),
         base_url=base_url,
-        token_url=base_url + URL(courier.TOKEN_URL).path if courier.TOKEN_URL else "",
+        token_url=base_url + URL(courier.TOKEN_URL).path if hasattr(courier, "TOKEN_URL") else "",
         credentials=dict.fromkeys(courier.CREDENTIALS, "made-up"),
     )
 

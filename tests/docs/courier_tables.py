@@ -21,6 +21,7 @@ from couriers.registry import (  # noqa: E402 - as above
     COURIERS,
     MODULES,
     Courier,
+    required_fields,
 )
 from tracking.request import FIELDS  # noqa: E402 - as above
 
@@ -61,8 +62,8 @@ def needed() -> str:
     """What each courier needs: credentials, and fields of a request besides the number."""
     rows = []
     for slug, each in EVERY.items():
-        required = [f"**`{name}`**" for name in each.REQUIRED_FIELDS]
-        read = _names_in(each) & set(FIELDS) - set(each.REQUIRED_FIELDS)
+        required = [f"**`{name}`**" for name in required_fields(each)]
+        read = _names_in(each) & set(FIELDS) - set(required_fields(each))
         fields = ", ".join([*required, *(f"`{name}`" for name in sorted(read))])
         other = getattr(each, "OTHER_WAY", None)
         keys = _keys(each.CREDENTIALS) + (f"; or {_keys(other.credentials)}" if other else "")

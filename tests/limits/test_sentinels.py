@@ -30,7 +30,7 @@ from limits.server import RedisAddress
 from service.config.address import host_and_port
 from service.worker.flow.tasks import keep_trying
 from service.worker.preflight.judgement import Grade, judge_redis
-from service.worker.preflight.probe import read_redis
+from service.worker.preflight.survey import read_redis
 from tracking.call import Call, Granted, Parked
 from tracking.errors import LimitsDown
 from tracking.line import courier_line

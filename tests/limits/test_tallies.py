@@ -1,4 +1,4 @@
-"""What scripts count (lua/lib/tallies.lua), and quantiles of it."""
+"""What scripts count (lua/lib/state.lua), and quantiles of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tracking.call import Call, Full, IdConflict, Parked
 from tracking.request import Slug
 from tracking.tally import BOUNDS_MS, MORE, Histogram, Tally, tally_of
 
-SCRIPT = (files("limits") / "lua/lib/tallies.lua").read_text()
+SCRIPT = (files("limits") / "lua/lib/state.lua").read_text()
 
 
 SOON = re.compile(r"\b(100|250|500|1000|2500)\b")

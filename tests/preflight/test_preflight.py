@@ -34,8 +34,7 @@ from service.worker.preflight.judgement import (
     judge_mongodb,
     judge_redis,
 )
-from service.worker.preflight.probe import read_beanstalkd, read_redis
-from service.worker.preflight.survey import survey, vet_redis, watch
+from service.worker.preflight.survey import read_beanstalkd, read_redis, survey, vet_redis, watch
 from tracking.errors import LimitsDown
 
 TUBES = BeanstalkdFacts("h:1", "1.12", binlog=True, jobs=5, records=7, draining=False)

@@ -1,9 +1,167 @@
 --[[
-waiting: the lists of numbers and the records behind them.
+waiting: the two lists of numbers that wait for a turn, oldest first, and the records behind them.
 
 A number waits in one place only: listed (one of two lists), later (a retry that is not due), or
 behind a running call of its own, which may answer it. `waits` tells whether anybody wants a turn.
+
+An entry's position is counted from the first entry that its list had; nothing that happens to others
+changes it. A record keeps the position of its number, so no list is searched. A number that leaves
+before its turn leaves a gap, an empty entry, that a taker passes over. A number pushed by hand, at
+the end, has no record and changes no position.
+
+wait_order:<line> holds of each list the position of its first entry and how many gaps it has, as long
+as somebody waits in one of them. Should people have taken entries out by hand, a number that leaves is
+searched for where it would stand, and then from the head on.
 ]]
+local function list_of(record)
+  return record.auto and AUTOMATIC or MANUAL
+end
+
+local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out
+local numbers_before, turns_before
+do
+  local NEAR = 32
+  -- Entries in which a number is searched for that is not where it should be: a millisecond.
+  local SEARCHED = 40000
+  -- Gaps that one script passes over: less than a millisecond.
+  local PASSED_AT_ONCE, PASSED_TOGETHER = 5000, 1000
+
+  -- How many numbers wait in a list.
+  function numbers(list)
+    local all = entries(list)
+    return all > 0 and math.max(1, all - order(list).gaps) or 0
+  end
+
+  function waits()
+    return numbers(MANUAL) + numbers(AUTOMATIC)
+  end
+
+  -- The same question as `waits`, about those too who wait for the end of a backoff.
+  function nobody_waits()
+    return entries(MANUAL) == 0 and entries(AUTOMATIC) == 0 and later() == 0
+  end
+
+  -- A list of gaps only goes. Without them at both its ends somebody took gaps out by hand.
+  local function drop_gaps(list)
+    local all, gaps = entries(list), order(list).gaps
+    if all == 0 or gaps < all then return end
+    if call('LINDEX', list, 0) == '' and call('LINDEX', list, -1) == '' then
+      call('DEL', list)
+      all = 0
+    end
+    set_order(list, all, order(list).first, 0)
+  end
+
+  -- Who comes and leaves again stands last: that must not lengthen a list that does not move.
+  local function drop_last_gaps(list)
+    local all = entries(list)
+    for _ = 1, PASSED_TOGETHER do
+      if budget.left <= 0 or call('LINDEX', list, -1) ~= '' then return end
+      budget.left = budget.left - 0.2
+      call('RPOP', list)
+      all = all - 1
+      set_order(list, all, order(list).first, order(list).gaps - 1)
+    end
+  end
+
+  -- Takes gaps off the head.
+  function pass_gaps(list)
+    local all, passed, together = entries(list), 0, 1
+    while order(list).gaps > 0 and passed < PASSED_AT_ONCE and (passed == 0 or budget.left > 0) do
+      local heads, gaps = call('LRANGE', list, 0, together - 1), 0
+      while heads[gaps + 1] == '' do gaps = gaps + 1 end
+      if gaps > 0 then
+        budget.left = budget.left - gaps / 25
+        call('LTRIM', list, gaps, -1)
+        all = all - gaps
+        set_order(list, all, order(list).first + gaps, order(list).gaps - gaps)
+      end
+      if gaps < together then return end
+      passed, together = passed + gaps, math.min(PASSED_TOGETHER, 8 * together)
+    end
+  end
+
+  -- Returns the position of the number. What is to be known is read first: should it not be what it must
+  -- be, the number is in no list yet, and comes into none twice.
+  function push_last(list, number)
+    local first, gaps = order(list).first, order(list).gaps
+    local all = call('RPUSH', list, number)
+    set_order(list, all, first, all > 1 and gaps or 0)
+    return first + all - 1
+  end
+
+  function push_first(list, number)
+    local first, gaps = order(list).first, order(list).gaps
+    local all = call('LPUSH', list, number)
+    set_order(list, all, first - 1, all > 1 and gaps or 0)
+    return first - 1
+  end
+
+  -- The first number of a list that somebody stands in; '' when more gaps are to be passed over.
+  function pop_first(list)
+    pass_gaps(list)
+    local all, number = entries(list), call('LPOP', list)
+    if not number then return '' end
+    local gaps = order(list).gaps - (number == '' and 1 or 0)
+    set_order(list, all - 1, order(list).first + 1, gaps)
+    drop_gaps(list)
+    return number
+  end
+
+  -- How many numbers stand before this entry; the gaps are taken to be spread evenly.
+  function numbers_before(list, index)
+    local all, gaps = entries(list), order(list).gaps
+    index = math.min(math.max(0, index), all)
+    if index == 0 then return 0 end
+    return math.max(index - gaps, math.floor(index * numbers(list) / all + 0.5))
+  end
+
+  -- How many have their turn before a number that has `ahead` others before it in its own list, as
+  -- `next_number` gives turns.
+  function turns_before(list, ahead)
+    local others = numbers(list == MANUAL and AUTOMATIC or MANUAL)
+    if others == 0 then return ahead end
+    local turn = tonumber(call('HGET', ORDER, 'turn') or 0) % 4
+    local theirs = list == MANUAL and math.floor((ahead + turn) / 3) or 3 - turn + 3 * ahead
+    return ahead + math.min(others, theirs)
+  end
+
+  -- Whether the number stands at this position; its index if so. `nearby`: or close to it, as it does
+  -- once a few were taken out by hand.
+  function stands(list, number, position, nearby)
+    local first = order(list).first
+    local index = position and position - first or -1
+    if index >= 0 and call('LINDEX', list, index) == number then return index end
+    local from = math.max(0, index - NEAR)
+    for i, entry in ipairs(nearby and call('LRANGE', list, from, from + 2 * NEAR) or {}) do
+      if entry == number then return from + i - 1 end
+    end
+  end
+
+  local function index_of(list, number, position)
+    local index = stands(list, number, position, true)
+    if index then return index end
+    budget.left = budget.left - math.min(entries(list), SEARCHED) / 400
+    index = call('LPOS', list, number, 'MAXLEN', SEARCHED)
+    if index and position then set_order(list, entries(list), position - index, order(list).gaps) end
+    return index
+  end
+
+  -- Takes a number out of its list before its turn, if it is there.
+  function take_out(list, number, position)
+    local index = index_of(list, number, position)
+    if not index then return end
+    call('LSET', list, index, '')
+    set_order(list, entries(list), order(list).first, order(list).gaps + 1)
+    drop_gaps(list)
+    if index == 0 then
+      pass_gaps(list)
+    elseif index == entries(list) - 1 then
+      drop_last_gaps(list)
+    end
+  end
+end
+
 local function put_tail(number, record)
   record.state, record.position = nil, push_last(list_of(record), number)
   write_record(REQUESTS, number, record)

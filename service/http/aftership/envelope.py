@@ -24,7 +24,6 @@ PREFIX = "/tracking/"
 
 BELOW = f"{PREFIX}{{version}}"
 
-
 _TYPES: Mapping[int, str] = MappingProxyType(
     {
         HTTPStatus.UNAUTHORIZED: "Unauthorized",

@@ -208,7 +208,6 @@ _NOT_KNOWN: Mapping[str, Any] = {
 }
 """What AfterShip knows and nobody here."""
 
-
 MESSAGES: Mapping[str, str] = MappingProxyType(
     {
         "Pending_001": "Pending",

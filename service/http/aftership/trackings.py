@@ -145,7 +145,7 @@ class TrackingRoutes:
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """TakeResult what cannot be done into a Problem with AfterShip's code."""
+    """Turn what cannot be done into a Problem with AfterShip's code."""
     try:
         yield
     except ShipmentError as error:

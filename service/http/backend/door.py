@@ -64,7 +64,6 @@ SYNCED_MOST = 10_000
 
 OPTIONS = PutOptions()
 
-
 Note = Callable[[Sequence[Sendable]], None]
 """Hears of requests that are durable."""
 

@@ -85,9 +85,7 @@ class Keyring:
         try:
             if self._stores is None:
                 client = open_client(
-                    self._names.uri,
-                    timeoutMS=connections.PATIENCE_MS,
-                    serverMonitoringMode="poll",
+                    self._names.uri, timeoutMS=connections.PATIENCE_MS, serverMonitoringMode="poll"
                 )
                 self._stores = Collections(client, self._names)
             found = list(self._stores.keys.find())

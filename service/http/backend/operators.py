@@ -154,11 +154,9 @@ class Operators:
 def behind(document: Document) -> str | None:
     """Name what follows a record in a list of dead requests; None of one without a date."""
     at = document.get("at")
-    return (
-        f"{(at - _EPOCH) // _MILLISECOND}.{document['_id']}"
-        if isinstance(at, dt.datetime)
-        else None
-    )
+    if not isinstance(at, dt.datetime):
+        return None
+    return f"{(at - _EPOCH) // _MILLISECOND}.{document['_id']}"
 
 
 def read_behind(text: str) -> tuple[dt.datetime, str]:

@@ -77,11 +77,7 @@ class Code(IntEnum):
     RETRACKED = 4016
 
 
-_CODES = {
-    "bad_slug": Code.BAD_SLUG,
-    "unknown_slug": Code.BAD_SLUG,
-    "bad_number": Code.BAD_NUMBER,
-}
+_CODES = {"bad_slug": Code.BAD_SLUG, "unknown_slug": Code.BAD_SLUG, "bad_number": Code.BAD_NUMBER}
 
 
 class ShipmentError(Exception):

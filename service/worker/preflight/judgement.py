@@ -242,7 +242,7 @@ def judge_conflicts(found: Iterable[Conflict]) -> Iterator[Finding]:
 
 
 def allowed(findings: Iterable[Finding], *, permitted: bool) -> list[Finding]:
-    """TakeResult what is only permitted by `allow_loss` of the server's section into warnings."""
+    """Turn what is only permitted by `allow_loss` of the server's section into warnings."""
     if not permitted:
         return list(findings)
     return [

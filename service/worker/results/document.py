@@ -39,14 +39,7 @@ MAX_EXCERPT_BYTES = 1024
 
 _MICROSECOND = timedelta(microseconds=1)
 
-LASTING = (
-    "signed_by",
-    "proof_of_delivery",
-    "weight_grams",
-    "service",
-    "reference",
-    "sub_parcels",
-)
+LASTING = ("signed_by", "proof_of_delivery", "weight_grams", "service", "reference", "sub_parcels")
 """What an answer that does not say it leaves as it was."""
 
 CONTENT = (

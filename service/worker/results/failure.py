@@ -27,10 +27,7 @@ _SILENT = "No servers found yet"
 
 _ERRNO = re.compile(r"\[Errno -?\d+\] ")
 UNAUTHORIZED, _AUTHENTICATION_FAILED = 13, 18
-_LASTING = {
-    UNAUTHORIZED,
-    *(20, 67, 72, 85, 86, 166, 197),
-}
+_LASTING = {UNAUTHORIZED, *(20, 67, 72, 85, 86, 166, 197)}
 """Codes of MongoDB for what stays so until somebody changes it: an operation, an index or an option
 that it does not take, an index that another one excludes, a view in place of a collection."""
 

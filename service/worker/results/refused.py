@@ -36,10 +36,7 @@ Stored = Document | RawBSONDocument
 
 
 def insert_each(
-    home: Collection[Document],
-    documents: Sequence[Stored],
-    *,
-    doubted: bool = False,
+    home: Collection[Document], documents: Sequence[Stored], *, doubted: bool = False
 ) -> list[Refusal]:
     """Insert documents where they belong; one that is there already stays as it is.
 

@@ -7,7 +7,7 @@ member       is
 ============ ===================================================================================
 `_id`        `"2026-11-22:usps"`; without a slug of all couriers
 day, slug    the day (a date, 00:00 UTC) and the courier; `slug` is absent of all
-counts       how often: SUCCESS, ERROR, CANCELLED, and what limits/lua/lib/tallies.lua names
+counts       how often: SUCCESS, ERROR, CANCELLED, and what limits/lua/lib/state.lua names
 waited, took operations, and calls, by the bound in ms that their time did not exceed
 ============ ===================================================================================
 

@@ -60,12 +60,7 @@ Write = Answer | Failure
 RecheckOf = Callable[[str], Recheck]
 """What `[recheck]` says for a slug."""
 
-_FRESH = {
-    "tag": 1,
-    "subtag": 1,
-    "observed_us": 1,
-    "checkpoints": {"$size": "$checkpoints"},
-}
+_FRESH = {"tag": 1, "subtag": 1, "observed_us": 1, "checkpoints": {"$size": "$checkpoints"}}
 
 
 class Trackings:

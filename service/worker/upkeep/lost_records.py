@@ -32,7 +32,6 @@ DAY_SECONDS = 86_400
 JOBS_MOST = 100
 """Buried jobs of a tube that are looked at in one go; the next look goes on behind them."""
 
-
 Buried: TypeAlias = tuple[str, int, bytes]
 """A server's run (the next may count ids from 1 again), a buried job of it, and the job's body."""
 

@@ -142,7 +142,7 @@ MUTANTS = (
     Mutant(
         name="any answer that is remembered is fresh",
         breaks="I8",
-        where="limits/lua/lib/operations.lua",
+        where="limits/lua/lib/record.lua",
         old="old >= 0 and old < (age or rules.max_age_ms)",
         new="old >= 0",
         tests=(FRESH + "test_max_age_0_always_asks",),
@@ -150,7 +150,7 @@ MUTANTS = (
     Mutant(
         name="an answer of the time before the clock stepped back is fresh",
         breaks="I8",
-        where="limits/lua/lib/operations.lua",
+        where="limits/lua/lib/record.lua",
         old="local is_young = old and old >= 0 and old <",
         new="local is_young = old and old <",
         tests=(FORGETS + "test_an_answer_of_a_clock_that_stepped_back_is_not_fresh",),
@@ -183,7 +183,7 @@ MUTANTS = (
     Mutant(
         name="a call counts as many times as it ends operations",
         breaks="I8",
-        where="limits/lua/lib/tallies.lua",
+        where="limits/lua/lib/state.lua",
         old="(took or '-'))\n    took = nil\n",
         new="(took or '-'))\n",
         tests=(TALLIES + "test_a_call_that_ends_many_operations_is_one_call",),
@@ -191,7 +191,7 @@ MUTANTS = (
     Mutant(
         name="what happened in a span is kept for ever",
         breaks="I5",
-        where="limits/lua/lib/tallies.lua",
+        where="limits/lua/lib/state.lua",
         old="    if is_new then call('PEXPIRE', key, lives_ms) end\n",
         new="",
         tests=(TALLIES + "test_what_is_counted_ends_by_itself_but_for_the_totals",),
@@ -207,7 +207,7 @@ MUTANTS = (
     Mutant(
         name="where nothing was counted yet, spans of a week are made",
         breaks="I5",
-        where="limits/lua/lib/tallies.lua",
+        where="limits/lua/lib/state.lua",
         old="        call('SET', 'tracking:stats:made', begins - 600, 'NX')\n",
         new="",
         tests=(SPANS + "test_the_first_spans_are_those_in_which_something_was_counted",),

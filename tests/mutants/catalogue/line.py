@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         name="a number that leaves before its turn stays in its list",
         breaks="I8",
-        where="limits/lua/lib/lists.lua",
+        where="limits/lua/lib/waiting.lua",
         old="    call('LSET', list, index, '')\n",
         new="",
         tests=(LEAVING + "test_what_is_left_is_taken_in_its_order",),
@@ -81,7 +81,7 @@ MUTANTS = (
     Mutant(
         name="gaps are not counted, so a list of gaps only stays",
         breaks="I7",
-        where="limits/lua/lib/lists.lua",
+        where="limits/lua/lib/waiting.lua",
         old="order(list).first, order(list).gaps + 1)",
         new="order(list).first, order(list).gaps)",
         tests=(LEAVING + "test_numbers_pushed_by_hand_are_found_on_whatever_page_they_stand",),
@@ -89,7 +89,7 @@ MUTANTS = (
     Mutant(
         name="a list of gaps is dropped without a look at its ends",
         breaks="I1",
-        where="limits/lua/lib/lists.lua",
+        where="limits/lua/lib/waiting.lua",
         old="    if call('LINDEX', list, 0) == '' and call('LINDEX', list, -1) == '' then",
         new="    if true then",
         tests=(LEAVING + "test_where_people_took_gaps_out_nobody_is_forgotten",),
@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant(
         name="a number that is not where its record says is not searched for",
         breaks="I8",
-        where="limits/lua/lib/lists.lua",
+        where="limits/lua/lib/waiting.lua",
         old="    index = call('LPOS', list, number, 'MAXLEN', SEARCHED)\n",
         new="",
         tests=(LEAVING + "test_where_people_took_entries_out_a_number_is_found_all_the_same",),
@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant(
         name="the flag is written without its expiry",
         breaks="I5 F6",
-        where="limits/lua/lib/draining.lua",
+        where="limits/lua/lib/taking.lua",
         old="  set_sign(IS_FLAGGED, FLAG, '1', math.max(1000, math.ceil(due_us / 1000)))",
         new="  call('SET', FLAG, '1')",
         tests=(FLAWS + "test_the_flag_never_exists_without_its_expiry",),
@@ -276,7 +276,7 @@ MUTANTS = (
     Mutant(
         name="the flag stays as it is while the line grows",
         breaks="I6",
-        where="limits/lua/lib/draining.lua",
+        where="limits/lua/lib/taking.lua",
         old="  if signs()[IS_FLAGGED] and not lists_changed() then return end\n",
         new="  if signs()[IS_FLAGGED] then return end\n",
         tests=(FLAG + "test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate",),
@@ -284,7 +284,7 @@ MUTANTS = (
     Mutant(
         name="a drainer that asks at another instant stays named for the old one",
         breaks="I7",
-        where="limits/lua/lib/draining.lua",
+        where="limits/lua/lib/taking.lua",
         old="math.abs(at - ask) <= NEAR_US",
         new="true",
         tests=(DRAINER + "test_a_drainer_is_named_for_another_instant_that_is_not_near",),
@@ -292,7 +292,7 @@ MUTANTS = (
     Mutant(
         name="nobody drains while the flag is up",
         breaks="I7 F7",
-        where="limits/lua/lib/draining.lua",
+        where="limits/lua/lib/taking.lua",
         old="  local token = drainer()\n  if token == 'tube:' .. who then return 1 end\n",
         new="  local token = drainer() or call('GET', FLAG)\n"
         "  if token == 'tube:' .. who then return 1 end\n",
@@ -301,7 +301,7 @@ MUTANTS = (
     Mutant(
         name="a drainer has that duty for ever",
         breaks="I7 F8",
-        where="limits/lua/lib/draining.lua",
+        where="limits/lua/lib/taking.lua",
         old="    set_sign(DRAINS, DRAINER, rules.token .. ' ' .. digits(ask),\n"
         "      math.ceil(math.max(ask - now, 0) / 1000) + DRAINER_SPARE_MS)",
         new="    call('SET', DRAINER, rules.token .. ' ' .. digits(ask))",
@@ -314,7 +314,7 @@ MUTANTS = (
     Mutant(
         name="flag and duty outlive the last one who waited",
         breaks="I6 I7",
-        where="limits/lua/lib/draining.lua",
+        where="limits/lua/lib/taking.lua",
         old="  delete_signs(DRAINER, FLAG)\n",
         new="",
         tests=(DRAINER + "test_who_parks_after_the_last_one_left_asks_for_a_drain_job",),

@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant(
         name="a call that meets a broken key comes into its list twice",
         breaks="I6 I8",
-        where="limits/lua/lib/lists.lua",
+        where="limits/lua/lib/waiting.lua",
         old=(
             "    local first, gaps = order(list).first, order(list).gaps\n"
             "    local all = call('LPUSH', list, number)\n"

@@ -64,7 +64,7 @@ MUTANTS = (
     Mutant(
         name="ends of what is no operation are counted as operations",
         breaks="I8",
-        where="limits/lua/lib/tallies.lua",
+        where="limits/lua/lib/state.lua",
         old="    if rules.operations then ends[state] =",
         new="    do ends[state] =",
         tests=(KINDS + "test_a_line_without_operations_leaves_no_key_of_one",),
@@ -83,7 +83,7 @@ MUTANTS = (
     Mutant(
         name="a line that is not counted enters statistics",
         breaks="I8",
-        where="limits/lua/lib/tallies.lua",
+        where="limits/lua/lib/state.lua",
         old="    if not rules.counted then return end\n",
         new="",
         tests=(KINDS + "test_a_line_that_is_not_counted_enters_no_statistics",),
@@ -91,7 +91,7 @@ MUTANTS = (
     Mutant(
         name="ends that are not counted are no ends of operations",
         breaks="I8",
-        where="limits/lua/lib/tallies.lua",
+        where="limits/lua/lib/state.lua",
         old="""\
     if ends.SUCCESS then call('INCRBY', 'tracking:stats:successes', ends.SUCCESS) end
     if ends.ERROR then call('INCRBY', 'tracking:stats:errors', ends.ERROR) end

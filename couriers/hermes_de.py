@@ -1,8 +1,9 @@
 """Hermes Germany's Shipment Info API.
 
-An unknown number is a result inside a 200, and a token that ran out an error inside a 400. An event
-has a code of three numbers, which may be written "50-1-2" or "050001002", or an older one of four
-digits; a parcel that is on its way back has events of its own.
+An unknown number is a result inside a 200, and a token that ran out an error inside a 400. Hermes'
+list names each event twice: by three numbers (what, why, where), which may be written "50-1-2" or
+"050001002", and by an older code of four digits. A parcel that is on its way back has events of its
+own.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
-from couriers.hermes_de import codes
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.reading import numbers, statuses
@@ -35,7 +35,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret", "username", "passw
 ASKS = "`GET /shipmentinfo`"
 AUTH = "OAuth, with a user's password"
 CREDENTIALS_FROM = "Hermes Germany's contact for customers: access to the Hermes Shipping Interface"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"H\d{19}"),
     numbers.form(r"\d{14}|\d{16}", loose=True),
@@ -46,52 +45,119 @@ VERIFIED = (
     "against the live site"
 )
 
+EVENTS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "000",
+        statuses.ACCEPTED: "010 037 065",
+        statuses.IN_TRANSIT: "030 035 101",
+        statuses.CUSTOMS_BEGUN: "033",
+        statuses.ARRIVED: "045 080 085",
+        statuses.PROBLEM: "048",
+        statuses.DEPARTED: "050",
+        statuses.FOR_PICKUP: "055",
+        statuses.ATTEMPTED: "060",
+        statuses.DELIVERED: "090",
+        statuses.RETURNING: "100 115",
+        # "The return shipment has arrived at the client", who sent the parcel.
+        statuses.RETURNED: "125",
+    }
+)
+"""The first of the three numbers: what happened."""
 
-class _Result(msgspec.Struct, rename={"said": "message"}):
+REASONS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        # 000…: announced, and not yet where it was expected. 080004: kept because the road there
+        # is full, or a part of the shipment is missing. 100006, 100007: called a return, and only
+        # turned round. 320…: cancelled, among wishes that say nothing of the way.
+        statuses.PROBLEM: (
+            "000001 000002 000003 000004 060007 060009 060024 060095 080004 100006 100007 320020 "
+            "320021"
+        ),
+        statuses.CUSTOMS_DONE: "033002",
+        statuses.CUSTOMS_DELAY: "033003 033051",
+        # 055002: to the carrier of an island. 100008: to its right place, called a return.
+        statuses.FORWARDED: "033005 033006 055002 100008",
+        # At a shop, by who sends it.
+        statuses.ACCEPTED: "045001008",
+        statuses.PROBLEM_SOLVED: "048090 060090 100090",
+        statuses.OUT_FOR_DELIVERY: "050001",
+        # 060000: back from its round.
+        statuses.IN_TRANSIT: "050024 050029 050090 060000",
+        statuses.REFUSED: "060001",
+        statuses.WRONG_ADDRESS: "060002",
+        statuses.NOBODY_THERE: "060003 060004 060005 060006",
+        # 100005: called a return, and only turned round: it is checked.
+        statuses.DAMAGED: "060008 100005",
+        statuses.PAYMENT_DUE: "060010",
+        statuses.PICKUP_MISSED: "060012",
+        statuses.COLLECTED: "090003",
+    }
+)
+"""The first two of the three numbers, or all, where they change the meaning."""
+
+SILENT = frozenset({"031", "310", "320", "380", "390"})
+"""Measured; wishes of the addressee, and that they were taken back."""
+
+_OLD_EVENTS = (
+    "00=000 06=000001 07=000002 08=000003 09=000004 10=010 15=030 16=035 17=033 18=033005 19=037 "
+    "20=045 21=045 23=045 24=045001008 30=050001 33=050024 34=055 35=090 37=060 40=060 41=080 "
+    "45=085 46=048 60=100 75=125 90=031 93=320"
+)
+OLD_EVENTS = dict(each.split("=") for each in _OLD_EVENTS.split())
+"""How the older codes begin, and what they are called now."""
+
+_OLD = (
+    "1520=115 1720=033002 1730=033003 1751=033051 3010=050021 3430=055002 3530=090003 3710=060001 "
+    "3715=060010 3720=060002 3731=060003 3732=060004 3733=060005 3734=060006 3740=060008 "
+    "3750=060009 3760=065001 3761=065002 3780=060007 3795=060095 4010=060001 4015=060010 "
+    "4020=060002 4024=060024 4025=060000 4031=060003 4032=060004 4033=060005 4034=060006 "
+    "4035=060012 4040=060008 4050=060009 4060=065001 4061=065002 4062=065002 4070=050090 "
+    "4072=060090 4080=060007 4095=060095 4690=048090 6085=100005 6086=100006 6087=100007 "
+    "6088=100008 6090=101001 9340=320020 9341=320021"
+)
+OLD = dict(each.split("=") for each in _OLD.split())
+"""Older codes that mean more than their beginning."""
+
+NOT_YET = "e001"
+SUCCESS = "i001"
+TOKEN_REFUSED = frozenset({"e902", "e903"})
+FORBIDDEN = "e900"
+"""`code` of a result, or of an error."""
+
+
+class _Result(Struct, rename={"said": "message"}):
     code: str | None = None
     said: str | None = None
 
 
-class _Unit(msgspec.Struct, rename={"country": "countryCode"}):
+class _Unit(Struct, rename={"country": "countryCode"}):
     name: str | None = None
     city: str | None = None
     country: str | None = None
 
 
-class _Event(
-    msgspec.Struct, rename={"at": "timestamp", "what": "description", "unit": "scanningUnit"}
-):
-    at: str | None = None
+class _Event(Struct):
+    at: str | None = field(name="timestamp", default=None)
     code: str | None = None
-    what: str | None = None
-    unit: _Unit | None = None
+    what: str | None = field(name="description", default=None)
+    unit: _Unit | None = field(name="scanningUnit", default=None)
 
 
-class _Forecast(msgspec.Struct):
+class _Forecast(Struct):
     date: str | None = None
 
 
-class _Shipment(
-    msgspec.Struct,
-    rename={
-        "number": "shipmentID",
-        "abroad": "internationalShipmentID",
-        "receiver": "receiverAddress",
-        "forecast": "deliveryForecast",
-        "events": "status",
-        "reference": "clientReference",
-    },
-):
-    number: str | None = None
-    abroad: str | None = None
+class _Shipment(Struct):
+    number: str | None = field(name="shipmentID", default=None)
+    abroad: str | None = field(name="internationalShipmentID", default=None)
     result: _Result | None = None
-    receiver: _Unit | None = None
-    forecast: _Forecast | None = None
-    events: list[_Event] | None = None
-    reference: Any = None
+    receiver: _Unit | None = field(name="receiverAddress", default=None)
+    forecast: _Forecast | None = field(name="deliveryForecast", default=None)
+    events: list[_Event] | None = field(name="status", default=None)
+    reference: Any = field(name="clientReference", default=None)
 
 
-class _Reply(msgspec.Struct, rename={"shipments": "shipmentinfo", "results": "listOfResultCodes"}):
+class _Reply(Struct, rename={"shipments": "shipmentinfo", "results": "listOfResultCodes"}):
     shipments: list[_Shipment] | None = None
     results: list[_Result] | None = None
 
@@ -104,7 +170,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     grant = Grant(
         fetch.settings.token_url,
         form={"grant_type": "password"} | login,
-        refusals=tuple(f'"{code}"'.encode() for code in sorted(codes.TOKEN_REFUSED)),
+        refusals=tuple(f'"{code}"'.encode() for code in sorted(TOKEN_REFUSED)),
     )
     answer = await fetch.get(
         ["shipmentinfo"],
@@ -133,9 +199,9 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _judge(status: int, told: Mapping[str | None, str | None]) -> Tracking:
     """Read what stands where events are due."""
     said = "; ".join(f"{code}: {what}" for code, what in told.items())
-    if codes.NOT_YET in told:
+    if NOT_YET in told:
         return NOT_FOUND_YET
-    if {codes.FORBIDDEN, *codes.TOKEN_REFUSED} & told.keys():
+    if {FORBIDDEN, *TOKEN_REFUSED} & told.keys():
         raise AuthFailed(said)
     if status == HTTPStatus.BAD_REQUEST and told:
         raise RequestRefused(said)
@@ -174,12 +240,8 @@ def _known(event: _Event) -> statuses.Status | None:
 def _means(code: str | None) -> statuses.Status | str | None:
     """Look a code up: its status, the event itself if that decides nothing, None if unknown."""
     numbers = _three_numbers(text(code) or "")
-    known = (
-        codes.REASONS.get(numbers)
-        or codes.REASONS.get(numbers[:6])
-        or codes.EVENTS.get(numbers[:3])
-    )
-    return known or (numbers[:3] if numbers[:3] in codes.SILENT else None)
+    known = REASONS.get(numbers) or REASONS.get(numbers[:6]) or EVENTS.get(numbers[:3])
+    return known or (numbers[:3] if numbers[:3] in SILENT else None)
 
 
 def _three_numbers(code: str) -> str:
@@ -187,5 +249,5 @@ def _three_numbers(code: str) -> str:
     if parts := re.fullmatch(r"(\d{1,3})-(\d{1,3})-(\d{1,3})", code, re.ASCII):
         return "".join(part.zfill(3) for part in parts.groups())
     if re.fullmatch(r"\d{4}", code, re.ASCII):
-        return codes.OLD.get(code) or codes.OLD_EVENTS.get(code[:2], "")
+        return OLD.get(code) or OLD_EVENTS.get(code[:2], "")
     return code if re.fullmatch(r"\d{9}", code, re.ASCII) else ""

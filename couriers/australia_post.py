@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from couriers.australia_post import phrases
 from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.reading import numbers, statuses
@@ -46,12 +45,10 @@ if TYPE_CHECKING:
 
 NAME = "Australia Post"
 BASE_URL = "https://digitalapi.auspost.com.au"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key", "password", "account_number")
 ASKS = "`GET /shipping/v1/track`"
 AUTH = "Basic and `Account-Number`"
 CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("AU"),
     numbers.form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
@@ -62,31 +59,98 @@ VERIFIED = (
     "Australia Post's reference, its status tables and samples; never run against the live site"
 )
 
+STATUSES: dict[str, statuses.Status] = {
+    "created": statuses.INFO_RECEIVED,
+    "sealed": statuses.INFO_RECEIVED,
+    "initiated": statuses.INFO_RECEIVED,
+    "in transit": statuses.IN_TRANSIT,
+    "delivered": statuses.DELIVERED,
+    "awaiting collection": statuses.FOR_PICKUP,
+    "possible delay": statuses.PROBLEM,
+    "unsuccessful pickup": statuses.PROBLEM,
+    "article damaged": statuses.DAMAGED,
+    "cancelled": statuses.PROBLEM,
+    "held by courier": statuses.PROBLEM,
+    "cannot be delivered": statuses.WRONG_ADDRESS,
+    "at delivery depot": statuses.ARRIVED,
+    "booked in": statuses.ARRIVED,
+    "delivered in full": statuses.DELIVERED,
+    "final shortage": statuses.PROBLEM,
+    "on board for delivery": statuses.OUT_FOR_DELIVERY,
+    # A part of a consignment is not the consignment.
+    "partial delivery": statuses.IN_TRANSIT,
+    "picked up": statuses.ACCEPTED,
+    "ready for pickup": statuses.FOR_PICKUP,
+    "re-consigned": statuses.FORWARDED,
+    "scanned in transit": statuses.IN_TRANSIT,
+    "to be re-delivered": statuses.ATTEMPTED,
+    "unsuccessful delivery": statuses.ATTEMPTED,
+}
+"""`status` of an article, in lower case: the tables of articles and of StarTrack consignments."""
+
+SILENT = frozenset({"unknown", "track items for detailed delivery information"})
+"""Statuses that leave it to the events, or to the articles of a consignment."""
+
+SENTENCES: dict[str, statuses.Status] = {
+    "shipping information received by australia post": statuses.INFO_RECEIVED,
+    "shipping information approved by australia post": statuses.INFO_RECEIVED,
+    "shipment information received": statuses.INFO_RECEIVED,
+    "received by australia post": statuses.ACCEPTED,
+    "received and accepted by australia post": statuses.ACCEPTED,
+    "received by our network": statuses.ACCEPTED,
+    "item lodged": statuses.ACCEPTED,
+    "we've got it": statuses.ACCEPTED,
+    "incorrectly sorted and forwarded to correct location": statuses.FORWARDED,
+    "redirected to new address": statuses.FORWARDED,
+    "received item from sender (outbound)": statuses.ACCEPTED,
+    "cleared and awaiting international departure": statuses.IN_TRANSIT,
+    "processed through australia post facility": statuses.IN_TRANSIT,
+    "item processed at facility": statuses.IN_TRANSIT,
+    "processed by air carrier": statuses.IN_TRANSIT,
+    "arrived at facility in destination country": statuses.ARRIVED_ABROAD,
+    "arrived awaiting clearance (inbound)": statuses.CUSTOMS_BEGUN,
+    "item is in customs": statuses.CUSTOMS_BEGUN,
+    "item cleared by customs": statuses.CUSTOMS_DONE,
+    "onboard for delivery": statuses.OUT_FOR_DELIVERY,
+    "on board for delivery": statuses.OUT_FOR_DELIVERY,
+    "with australia post for delivery today": statuses.OUT_FOR_DELIVERY,
+    "it's coming today": statuses.OUT_FOR_DELIVERY,
+    "delivered": statuses.DELIVERED,
+    "delivered - left in a safe place": statuses.DELIVERED,
+    "delivered in full": statuses.DELIVERED,
+}
+"""Whole sentences of events, in lower case, as its samples have them."""
+
+INVALID = frozenset({"ESB-10001", "ESB-10002"})
+UNKNOWN = frozenset({"51104"})
+DOWN = frozenset({"ESB-20010", "ESB-20050", "99999"})
+TOO_MANY = frozenset({"API_002"})
+"""Codes of errors: no number of theirs, or no tracked product; not found (yet); an outage, also
+inside a 200; too many requests. The rest (51100 to 51103) says that we asked wrongly."""
+
 _PLACE = re.compile(r"(?P<city>.+) (?P<state>ACT|NSW|NT|QLD|SA|TAS|VIC|WA)")
 _ABROAD = re.compile(r".*(?:\((?P<code>[A-Z]{2})\)|, (?P<name>[^,]+))|(?P<bare>[A-Z]{2})")
 _BACK = re.compile(r"\b(?:being returned|return(?:ed|ing)? to sender)\b", re.IGNORECASE)
 _PERHAPS = re.compile(r"\b(?:will|may|if|unless)\b", re.IGNORECASE)
 
 
-class Event(msgspec.Struct):
-    """One scan."""
-
+class _Event(msgspec.Struct):
     description: str | None = None
     date: str | None = None
     location: str | None = None
 
 
-class Item(msgspec.Struct, rename={"article": "article_id", "product": "product_type"}):
+class _Item(msgspec.Struct, rename={"article": "article_id", "product": "product_type"}):
     """An article; or a consignment, whose articles are its `items`."""
 
     article: str | None = None
     status: str | None = None
-    events: list[Event] | None = None
-    items: list[Item] | None = None
+    events: list[_Event] | None = None
+    items: list[_Item] | None = None
     product: Any = None
 
 
-class Complaint(msgspec.Struct):
+class _Complaint(msgspec.Struct):
     """Why there is no answer. Some services write `error_code`."""
 
     code: str | None = None
@@ -95,20 +159,16 @@ class Complaint(msgspec.Struct):
     message: str | None = None
 
 
-class Result(msgspec.Struct, rename={"number": "tracking_id", "items": "trackable_items"}):
-    """The answer about one of the numbers that were asked for."""
-
+class _Result(msgspec.Struct, rename={"number": "tracking_id", "items": "trackable_items"}):
     number: str | None = None
     status: str | None = None
-    items: list[Item] | None = None
-    errors: list[Complaint] | None = None
+    items: list[_Item] | None = None
+    errors: list[_Complaint] | None = None
 
 
-class Reply(msgspec.Struct, rename={"results": "tracking_results"}):
-    """The whole answer."""
-
-    results: list[Result] | None = None
-    errors: list[Complaint] | None = None
+class _Reply(msgspec.Struct, rename={"results": "tracking_results"}):
+    results: list[_Result] | None = None
+    errors: list[_Complaint] | None = None
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -118,10 +178,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     answer = await fetch.get(
         ["shipping", "v1", "track"],
         query={"tracking_ids": number},
-        headers={
-            "Authorization": basic_auth(key, password),
-            "Account-Number": account,
-        },
+        headers={"Authorization": basic_auth(key, password), "Account-Number": account},
     )
     return fetch.read(answer, parse, number)
 
@@ -129,7 +186,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the result that is ours: its articles, or the error about its number."""
     refuse(status, headers, body, TELLING)
-    reply = decode(body, Reply)
+    reply = decode(body, _Reply)
     results = reply.results or []
     ours = [result for result in results if result.number in (number, None)]
     if results and not ours:
@@ -145,9 +202,9 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     return _judge(complaints, status)
 
 
-def _items(result: Result) -> list[Item]:
+def _items(result: _Result) -> list[_Item]:
     """List the articles of a result of which it says anything."""
-    listed: list[Item] = []
+    listed: list[_Item] = []
     for item in result.items or ():
         listed += item.items or [item]
     if len(listed) == 1:
@@ -155,16 +212,16 @@ def _items(result: Result) -> list[Item]:
     return [item for item in listed if item.events or _meaning(item.status)]
 
 
-def _judge(complaints: list[Complaint], status: int) -> Tracking:
+def _judge(complaints: list[_Complaint], status: int) -> Tracking:
     codes = {complaint.code or complaint.error_code for complaint in complaints}
     said = next((told for c in complaints if (told := text(c.message) or text(c.name))), "")
-    if codes & phrases.INVALID:
+    if codes & INVALID:
         raise InvalidNumber(said or "invalid tracking ID")
-    if codes & phrases.UNKNOWN:
+    if codes & UNKNOWN:
         return NOT_FOUND_YET
-    if codes & phrases.DOWN:
+    if codes & DOWN:
         raise CourierDown(said or "system error")
-    if codes & phrases.TOO_MANY:
+    if codes & TOO_MANY:
         raise RateLimited(said or "too many requests")
     if complaints:
         raise RequestRefused(said or "refused without a reason")
@@ -172,10 +229,10 @@ def _judge(complaints: list[Complaint], status: int) -> Tracking:
 
 
 def _meaning(status: str | None) -> statuses.Status | None:
-    return phrases.STATUSES.get(statuses.whole(status or ""))
+    return STATUSES.get(statuses.whole(status or ""))
 
 
-def _tracking(item: Item) -> Tracking:
+def _tracking(item: _Item) -> Tracking:
     by_status = _meaning(item.status)
     scans = (_scan(event, _known(event, by_status)) for event in item.events or ())
     past = events, last = history(scans, newest_first=True)
@@ -190,7 +247,7 @@ def _tracking(item: Item) -> Tracking:
     return tracking_of(past, status)._replace(
         service=inside(item.product),
         unknown_codes=statuses.unknown_codes(
-            [item.status and statuses.whole(item.status)], phrases.STATUSES, phrases.SILENT
+            [item.status and statuses.whole(item.status)], STATUSES, SILENT
         ),
     )
 
@@ -202,7 +259,7 @@ def _goes_back(event: Checkpoint) -> bool:
     return bool(_BACK.search(event.message)) and not _PERHAPS.search(event.message)
 
 
-def _scan(event: Event, known: statuses.Status | None) -> Scan:
+def _scan(event: _Event, known: statuses.Status | None) -> Scan:
     location = text(event.location)
     inland = _PLACE.fullmatch(location or "")
     place = Place(
@@ -214,7 +271,7 @@ def _scan(event: Event, known: statuses.Status | None) -> Scan:
     return scan(read_iso(event.date or ""), event.description, known, place=place)
 
 
-def _known(event: Event, of_article: statuses.Status | None) -> statuses.Status | None:
+def _known(event: _Event, of_article: statuses.Status | None) -> statuses.Status | None:
     """Read an event's sentence, which ends nothing where the article's status says otherwise.
 
     "Delivered - …" is a delivery where that status says so too.
@@ -222,7 +279,7 @@ def _known(event: Event, of_article: statuses.Status | None) -> statuses.Status 
     said = statuses.whole(event.description or "")
     arrived = of_article == statuses.DELIVERED
     end = statuses.recognise_end(said) if arrived or of_article is None else None
-    by_words = phrases.SENTENCES.get(said) or end or statuses.recognise(said)
+    by_words = SENTENCES.get(said) or end or statuses.recognise(said)
     if by_words is None and arrived and said.startswith("delivered"):
         return statuses.DELIVERED
     return by_words

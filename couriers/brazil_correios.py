@@ -3,6 +3,10 @@
 What is wrong with a number stands inside a 200, in a sentence that begins with a code. A pair of
 event and type says what happened; another event may take the one before it back. Times have no
 offset, and Brazil has several.
+
+Correios' manual of its older tracking service, which has the same pairs of event and type, says
+what they mean. What it calls delivered to the contracting party, or delivered of a collection,
+stands in no table.
 """
 
 from __future__ import annotations
@@ -12,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct, field
 
-from couriers.brazil_correios.codes import CODES, REVOKES, SILENT
 from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.reading import numbers, statuses
@@ -38,13 +41,82 @@ CREDENTIALS_FROM = (
     "Correios' API portal (CWS): the user of Meu Correios, its access code, and a posting card "
     "whose contract has the API Rastro; it shows your own objects only"
 )
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.s10("BR"),)
 QUOTA = "50 calls a second by contract (its answers tell, reported by users)"
 VERIFIED = (
     "the list of events in Correios' manual of its older service, and answers described by users; "
     "never run against the live site"
 )
+
+_ROUND_ENDS: dict[statuses.Status, str] = {
+    statuses.IN_TRANSIT: "15 22 32 45 53 66",
+    statuses.DELIVERED: "00 01 70",
+    statuses.AT_NEIGHBOUR: "67",
+    statuses.FOR_PICKUP: "24 68",
+    statuses.NOBODY_THERE: "02 18 20",
+    statuses.BUSINESS_CLOSED: "25",
+    statuses.ATTEMPTED: "33 35 46",
+    statuses.CUSTOMS_BEGUN: "55 58 59 77",
+    statuses.CUSTOMS_DONE: "57",
+    statuses.CUSTOMS_DELAY: "40 44 56 81 83",
+    statuses.PAYMENT_DUE: "54",
+    statuses.FORWARDED: "87",
+    statuses.PROBLEM: "03 09 12 29 30 38 39 41 43 47 60 61 69 71 72 73 74 75 76 84 85",
+    statuses.REFUSED: "04",
+    statuses.WRONG_ADDRESS: "06 07 08 19 34 82",
+    statuses.MOVED: "10",
+    statuses.PICKUP_MISSED: "26",
+    statuses.DAMAGED: "13 28 37 86",
+    statuses.LOST: "50 51 52 80 98",
+    statuses.RETURNING: "05 14 21 36 42 48 49 62 89",
+    statuses.RETURNED: "23",
+}
+"""The types of BDE, BDI and BDR: how a round of deliveries ended for an object."""
+
+_OTHERS: dict[statuses.Status, str] = {
+    statuses.INFO_RECEIVED: "FC-82 CO-02 CO-03 CO-04 CO-05 CO-07",
+    statuses.ACCEPTED: "PO-00 PO-01 PO-09 CO-01",
+    statuses.ARRIVED: ("CAR-01 CMR-01 CD-00 CD-01 CD-02 CD-03 CMT-00 CUN-00 CUN-01 FC-10 PAR-18"),
+    statuses.DEPARTED: "DO-00 DO-01 DO-02 RO-00 RO-01 PMT-01 TRI-00",
+    statuses.IN_TRANSIT: "FC-02 FC-05 FC-08 LDI-11 LDI-13",
+    # "Received in" a place: the country of destination, not the addressee.
+    statuses.ARRIVED_ABROAD: "PAR-15 PAR-16",
+    statuses.CUSTOMS_BEGUN: (
+        "PAR-12 PAR-14 PAR-21 PAR-22 PAR-27 PAR-32 FC-12 FC-13 FC-19 FC-24 FC-26 FC-27 FC-31 "
+        "FC-32 FC-33 FC-34 FC-35 FC-37"
+    ),
+    statuses.CUSTOMS_DONE: "PAR-10 PAR-19 PAR-28 PAR-31 PAR-34 PAR-42 BDR-31",
+    statuses.CUSTOMS_DELAY: "PAR-25 FC-41",
+    statuses.PROBLEM_SOLVED: "BLQ-44 BLQ-54 BLQ-61",
+    statuses.PAYMENT_DUE: "PAR-11 PAR-17 PAR-30 PAR-33",
+    statuses.OUT_FOR_DELIVERY: "OEC-00 OEC-01",
+    statuses.FOR_PICKUP: "LDI-00 LDI-01 LDI-02 LDI-03 LDI-04 LDI-14",
+    statuses.BUSINESS_CLOSED: "FC-07",
+    statuses.WRONG_ADDRESS: "FC-04",
+    statuses.REFUSED: "PAR-26",
+    statuses.PROBLEM: (
+        "BLQ-01 BLQ-02 BLQ-05 BLQ-11 BLQ-21 BLQ-22 BLQ-51 CO-06 CO-09 CO-10 CO-13 FC-03 FC-09 "
+        "FC-29 FC-42 PAR-20 PAR-41 BDR-63"
+    ),
+    statuses.DAMAGED: "FC-11",
+    statuses.LOST: "BLQ-31 FC-51 IDC-01 IDC-02 IDC-03 IDC-04 IDC-05 IDC-06 IDC-07",
+    # OEC-09 and LDE: the carrier brings it to the sender.
+    statuses.RETURNING: "FC-01 FC-47 LDE-00 LDE-09 OEC-09 PAR-13 PAR-23 PAR-24 PAR-40 BDR-64",
+}
+
+CODES: dict[str, statuses.Status] = {
+    f"{event}-{kind}": status
+    for status, kinds in _ROUND_ENDS.items()
+    for kind in kinds.split()
+    for event in ("BDE", "BDI", "BDR")
+} | {code: status for status, codes in _OTHERS.items() for code in codes.split()}
+"""`codigo` and `tipo`, as "BDE-01"."""
+
+REVOKES = "EST"
+"""`codigo` of "please disregard the previous information"."""
+
+SILENT = frozenset(f"{REVOKES}-{kind}" for kind in ("01", "02", "03", "04", "05", "06", "09"))
+"""Events that say nothing of where an object is."""
 
 NOT_YET = frozenset({"SRO-020"})
 INVALID = frozenset({"SRO-019", "SRO-009"})
@@ -54,38 +126,28 @@ _TOKEN_SECONDS = 1_800.0  # it says when it ends (`expiraEm`), in its own local 
 _TO_THE_SENDER = re.compile(r"\bentregue ao remetente\b", re.IGNORECASE)
 
 
-class _Address(msgspec.Struct, rename={"city": "cidade", "state": "uf"}):
+class _Address(Struct, rename={"city": "cidade", "state": "uf"}):
     city: str | None = None
     state: str | None = None
 
 
-class _Unit(msgspec.Struct, rename={"kind": "tipo", "name": "nome", "address": "endereco"}):
+class _Unit(Struct, rename={"kind": "tipo", "name": "nome", "address": "endereco"}):
     kind: str | None = None
     name: str | None = None
     address: _Address | None = None
 
 
-class _Person(msgspec.Struct, rename={"name": "nome"}):
+class _Person(Struct, rename={"name": "nome"}):
     name: str | None = None
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "event": "codigo",
-        "kind": "tipo",
-        "at": "dtHrCriado",
-        "what": "descricao",
-        "unit": "unidade",
-        "receiver": "recebedor",
-    },
-):
-    event: str | None = None
-    kind: str | int | None = None
-    at: str | None = None
-    what: str | None = None
-    unit: _Unit | None = None
-    receiver: _Person | None = None
+class _Event(Struct):
+    event: str | None = field(name="codigo", default=None)
+    kind: str | int | None = field(name="tipo", default=None)
+    at: str | None = field(name="dtHrCriado", default=None)
+    what: str | None = field(name="descricao", default=None)
+    unit: _Unit | None = field(name="unidade", default=None)
+    receiver: _Person | None = field(name="recebedor", default=None)
 
     @property
     def code(self) -> str:
@@ -94,22 +156,14 @@ class _Event(
         return f"{text(self.event) or ''}-{kind:0>2}" if kind else text(self.event) or ""
 
 
-class _Object(
-    msgspec.Struct,
-    rename={
-        "number": "codObjeto",
-        "said": "mensagem",
-        "expected": "dtPrevista",
-        "events": "eventos",
-    },
-):
-    number: str | None = None
-    said: str | None = None
-    expected: str | None = None
-    events: list[_Event] | None = None
+class _Object(Struct):
+    number: str | None = field(name="codObjeto", default=None)
+    said: str | None = field(name="mensagem", default=None)
+    expected: str | None = field(name="dtPrevista", default=None)
+    events: list[_Event] | None = field(name="eventos", default=None)
 
 
-class _Reply(msgspec.Struct, rename={"objects": "objetos", "messages": "msgs"}):
+class _Reply(Struct, rename={"objects": "objetos", "messages": "msgs"}):
     objects: list[_Object] | None = None
     messages: list[str] | None = None
 

@@ -5,6 +5,10 @@ answer is XML that says everything in attributes of elements called "data", and 
 200. A parcel that was destroyed has the standard event code of a delivery, and one that comes back
 to its sender the very events of a delivery: only `ruecksendung` tells. Times are local, to the
 minute, and begin with the day.
+
+DHL's table of ICE events and RIC reasons, July 2024, says what codes mean. The standard event code
+that DHL puts beside them is too coarse to be trusted alone: it calls a parcel that was
+destroyed "ZU", which means "delivery successful".
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from couriers.dhl_germany import codes
 from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import refuse, unexpected
 from couriers.reading import numbers, statuses
@@ -29,13 +32,7 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
-from tracking.errors import (
-    AuthFailed,
-    InvalidNumber,
-    RequestRefused,
-    UnreadableAnswer,
-    WrongNumber,
-)
+from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
 
 NAME = "DHL Paket"
 BASE_URL = "https://api-eu.dhl.com"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key", "api_secret", "username", "password")
 ASKS = "`GET /parcel/de/tracking/v0/shipments`, with XML in the query (XML)"
 AUTH = "Basic, and a login inside the XML"
@@ -51,7 +47,6 @@ CREDENTIALS_FROM = (
     "developer.dhl.com: an app with Parcel DE Tracking (key and secret); DHL's business customer "
     "portal: a user with the right to track (username and password)"
 )
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?:00)?34\d{16}", numbers.gs1),
     numbers.s10("DE"),
@@ -64,6 +59,104 @@ VERIFIED = (
     "DHL's table of events and reasons, its sandbox requests and a sandbox answer; all but one of "
     "its error codes as users tell them; never run against the live site"
 )
+
+EVENTS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "PARCV PURCR",
+        statuses.PROBLEM: (
+            "NTPUP CANCL ALERT CHECK CNFSC DSPSD DTNPC EXPHD LDEXC MSRTD MVDEX MVTEX NTADT PBNDT "
+            "RCCLS"
+        ),
+        statuses.ACCEPTED: "PCKDU SHRCU",
+        # STORN: the driver deleted the event before; whatever that was, it did not happen.
+        statuses.IN_TRANSIT: "ASMVT LDTHU LDTMV SRTED SECHK RELBL REPCK STORN",
+        statuses.DEPARTED: "MVDPT",
+        statuses.ARRIVED: "MVARR ULFMV INFCL",
+        statuses.FORWARDED: "FWDCF HNDDE OFWRD ROUCR TRBCR",
+        statuses.CUSTOMS_BEGUN: "HNDND ICPRC ITBAR HLDCP",
+        statuses.CUSTOMS_DELAY: "HLDCU",
+        statuses.CUSTOMS_DONE: "RSDCP",
+        statuses.FOR_PICKUP: "CNRFC HLDCC",
+        statuses.DELIVERED: "DLVRD",
+        statuses.REFUSED: "DLVRF",
+        statuses.ATTEMPTED: "NTDEL",
+        statuses.DAMAGED: "DMGDS",
+        statuses.RETURNING: "RETRN",
+    }
+)
+"""`ice`: what happened."""
+
+REASONS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.COLLECTED: "DLVRD-ACCPK DLVRD-SERPT",
+        statuses.AT_NEIGHBOUR: "DLVRD-NGHBR",
+        # Handed to customs "for inspection and delivery": the addressee does not have it.
+        statuses.CUSTOMS_BEGUN: "DLVRD-CUSTM",
+        # Likewise: handed to another carrier.
+        statuses.FORWARDED: "DLVRD-HNDTC",
+        statuses.DAMAGED: "DLVRF-DMGED EXPHD-DMPHD REPCK-DMGPC",
+        statuses.PAYMENT_DUE: "DLVRF-TRPMT",
+        statuses.IN_TRANSIT: "DMGDS-LDMGD",
+        statuses.PICKUP_MISSED: "HLDCC-NTCCN NTDEL-NTCCN",
+        statuses.NOBODY_THERE: "NTDEL-NHOME NTDEL-CNCNR",
+        statuses.BUSINESS_CLOSED: "NTDEL-CLOSD",
+        statuses.WRONG_ADDRESS: "NTDEL-CPUNK",
+        statuses.REFUSED: "NTDEL-RFUSD",
+        statuses.RETURNING: "OFWRD-RTSCR OFWRD-RTSSA EXPHD-RTTSP",
+        statuses.LOST: "EXPHD-LOSTX RCCLS-LOSTX",
+        statuses.CUSTOMS_DELAY: "EXPHD-CLREF EXPHD-PWMFD",
+    }
+)
+"""`ice` with the `ric` that changes its meaning, as "DLVRD-ACCPK"."""
+
+WHY: dict[str, statuses.Status] = {
+    "BDADD": statuses.WRONG_ADDRESS,
+    "WRGRI": statuses.WRONG_ADDRESS,
+    "MOVED": statuses.MOVED,
+    "DMGED": statuses.DAMAGED,
+    "DMGPC": statuses.DAMAGED,
+    "FRMJR": statuses.OUTSIDE_CAUSE,
+    "TRPMT": statuses.PAYMENT_DUE,
+}
+"""`ric` that says why, of an event in EXPLAINED."""
+
+EXPLAINED = frozenset({"ALERT", "EXPHD", "LDEXC", "MVDEX", "MVTEX", "NTDEL", "PURCR"})
+
+STANDARD: dict[str, statuses.Status] = {
+    "VA": statuses.INFO_RECEIVED,
+    "AN": statuses.PROBLEM,
+    "AE": statuses.ACCEPTED,
+    "ES": statuses.ACCEPTED,
+    "AA": statuses.DEPARTED,
+    "EE": statuses.ARRIVED,
+    "LA": statuses.ARRIVED,
+    "NB": statuses.IN_TRANSIT,
+    "PO": statuses.OUT_FOR_DELIVERY,
+    "ZO": statuses.CUSTOMS_BEGUN,
+    "ZF": statuses.FOR_PICKUP,
+    "ZN": statuses.ATTEMPTED,
+    "BV": statuses.PROBLEM,
+    "ZU": statuses.DELIVERED,
+}
+"""`standard-event-code`, for an event that has no `ice`."""
+
+LOADED = frozenset({"LDTMV", "SRTED"})
+"""`ice` of what happens on all stretches of the way: the standard code says on which."""
+
+STRETCHES = frozenset({"AA", "AE", "EE", "ES", "PO"})
+
+SILENT = frozenset({"ADVIS", "PMTCR", "PMTCS"})
+SILENT_STANDARD = frozenset({"DD", "GT"})
+SILENT_REASONS = frozenset(
+    {"ALERT-DLVTM", "DLVRD-CODAR", "DLVRD-CODRP", "PURCR-REJCT", "PURCR-SECPL"}
+)
+"""Wishes and notices, and the way of the money of a parcel that was paid on delivery."""
+
+NOT_YET = frozenset({"100", "200"})
+INVALID = frozenset({"41"})
+MALFORMED = frozenset({"45"})
+REFUSED = frozenset({"5", "6", "62"})
+"""`code` of the whole answer, "0" if all is well; but for 100, as users of the service tell."""
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -102,7 +195,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     told = [each for each in ours if not _failed(each)]
     if told:
         return latest(_tracking(each, _events(root, each)) for each in told)
-    if root.attribute("code") in codes.NOT_YET or ours:
+    if root.attribute("code") in NOT_YET or ours:
         return NOT_FOUND_YET
     raise unexpected(status, "neither a parcel nor a known code")
 
@@ -110,13 +203,13 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _judge(code: str | None, said: str | None) -> None:
     """Raise what a code means; return for "all is well" and for "nothing known"."""
     said = said or f"code {code}"
-    if code in codes.REFUSED:
+    if code in REFUSED:
         raise AuthFailed(said)
-    if code in codes.INVALID:
+    if code in INVALID:
         raise InvalidNumber(said)
-    if code in codes.MALFORMED:
+    if code in MALFORMED:
         raise RequestRefused(said)
-    if code and code != "0" and code not in codes.NOT_YET:
+    if code and code != "0" and code not in NOT_YET:
         raise UnreadableAnswer(f"an error without a known meaning: {code[:40]}: {said}")
 
 
@@ -124,7 +217,7 @@ def _failed(parcel: Element) -> bool:
     """Whether nothing is known of this parcel; raises what else its own code means."""
     code = parcel.attribute("error-status")
     _judge(code, None)
-    return code in codes.NOT_YET
+    return code in NOT_YET
 
 
 def _called(within: Element, name: str) -> Iterator[Element]:
@@ -178,7 +271,7 @@ def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
             or parcel.attribute("shipment-customer-reference")
         ),
         unknown_codes=statuses.unknown_codes(
-            map(_code, listed), codes.EVENTS, codes.STANDARD, codes.SILENT, codes.SILENT_STANDARD
+            map(_code, listed), EVENTS, STANDARD, SILENT, SILENT_STANDARD
         ),
     )
 
@@ -203,16 +296,14 @@ def _known(event: Element) -> statuses.Status | None:
     """Read an event by what happened and why; its words correct to whom it was delivered."""
     what, why = event.attribute("ice") or "", event.attribute("ric") or ""
     coarse, said = event.attribute("standard-event-code") or "", _sentence(event)
-    if what in codes.SILENT or (what, why) in codes.SILENT_REASONS:
+    if what in SILENT or f"{what}-{why}" in SILENT_REASONS:
         return None
-    if not what and coarse in codes.SILENT_STANDARD:
+    if not what and coarse in SILENT_STANDARD:
         return None
-    known = codes.REASONS.get((what, why)) or (
-        codes.WHY.get(why) if what in codes.EXPLAINED else None
-    )
-    if known is None and what in codes.LOADED and coarse in codes.STRETCHES:
-        known = codes.STANDARD[coarse]
-    known = known or (codes.EVENTS.get(what) if what else codes.STANDARD.get(coarse))
+    known = REASONS.get(f"{what}-{why}") or (WHY.get(why) if what in EXPLAINED else None)
+    if known is None and what in LOADED and coarse in STRETCHES:
+        known = STANDARD[coarse]
+    known = known or (EVENTS.get(what) if what else STANDARD.get(coarse))
     return statuses.unless_denied(known, said) if known else statuses.recognise(said)
 
 

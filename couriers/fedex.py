@@ -9,14 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
-from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, grams, inside, place, text
-from couriers.reading.checkpoints import Moment, Place, Scan, history, newest, read_iso, scan
+from couriers.reading.checkpoints import (
+    Moment,
+    Place,
+    Scan,
+    history,
+    latest,
+    newest,
+    read_iso,
+    scan,
+)
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, WrongNumber
@@ -32,7 +40,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`POST /track/v1/trackingnumbers`"
 AUTH = "OAuth client credentials, as a form"
 CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{15}", numbers.gs1),
     # As usual as those, but one in ten of Purolator's 12 digits has this check digit too: behind
@@ -53,132 +60,126 @@ QUOTA = (
 )
 VERIFIED = "FedEx' API reference and answers described by users; never run against the live site"
 
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "OC OX IN MD EP",
+        statuses.ACCEPTED: "PU PX AP OF",
+        statuses.IN_TRANSIT: "IT IX AE AO EA ED EO OW PF PM RL SP",
+        statuses.ARRIVED: "AA AC AF AR AX FD PL SF",
+        statuses.DEPARTED: "DP LO TR",
+        statuses.CUSTOMS_BEGUN: "CP",
+        statuses.CUSTOMS_DONE: "CC",
+        statuses.CUSTOMS_DELAY: "CD",
+        statuses.OUT_FOR_DELIVERY: "OD AD",
+        statuses.FOR_PICKUP: "HL HP",
+        statuses.DELIVERED: "DL",
+        statuses.PROBLEM: "DE SE CA",
+        statuses.OUTSIDE_CAUSE: "DY DD PD PY",
+        statuses.RETURNING: "RS RT",
+    }
+)
+"""`eventType`, `latestStatusDetail.code` and `.derivedCode`: the API reference's status codes."""
+
+REASONS: dict[str, statuses.Status] = {
+    "03": statuses.WRONG_ADDRESS,
+    "07": statuses.REFUSED,
+    "08": statuses.NOBODY_THERE,
+}
+"""`exceptionCode`, which tells why an event DE or SE came about; else its words do."""
+
+SILENT = frozenset({"CH", "DR", "DS", "HA", "LP", "RC", "RD", "RG", "RM", "RP", "RR"})
+"""Codes of the same list that say nothing of where a parcel is: wishes of the addressee, labels for
+a return that may come, vehicles on their way to the sender."""
+
+UNKNOWN = "NOTFOUND"
+"""How the codes of all errors end that mean "not known (yet)"."""
+
+INVALID = frozenset({"TRACKING.TRACKINGNUMBER.INVALID"})
+DOWN = ("SYSTEM.", "INTERNAL.", "SERVICE.UNAVAILABLE")
+"""How the codes of outages begin, which also come inside a 200."""
+REFUSED = frozenset({"NOT.AUTHORIZED.ERROR", "FORBIDDEN.ERROR", "LOGIN.REAUTHENTICATE.ERROR"})
+
 _REFERENCES = ("SHIPPER_REFERENCE", "CUSTOMER_REFERENCE")
 
 
-class Address(
-    msgspec.Struct,
-    rename={
-        "state": "stateOrProvinceCode",
-        "postal_code": "postalCode",
-        "code": "countryCode",
-        "name": "countryName",
-    },
-):
-    """Where something happened, or a party is."""
-
+class _Address(Struct):
     city: str | None = None
-    state: str | None = None
-    postal_code: str | None = None
-    code: str | None = None
-    name: str | None = None
+    state: str | None = field(name="stateOrProvinceCode", default=None)
+    postal_code: str | None = field(name="postalCode", default=None)
+    code: str | None = field(name="countryCode", default=None)
+    name: str | None = field(name="countryName", default=None)
 
 
-class Event(
-    msgspec.Struct,
-    rename={
-        "kind": "eventType",
-        "derived": "derivedStatusCode",
-        "what": "eventDescription",
-        "reason": "exceptionCode",
-        "why": "exceptionDescription",
-        "place": "scanLocation",
-    },
-):
+class _Event(Struct):
     """One event; `reason` and `why` tell how an exception came about."""
 
     date: str | None = None
-    kind: str | None = None
-    derived: str | None = None
-    what: str | None = None
-    reason: str | None = None
-    why: str | None = None
-    place: Address | None = None
+    kind: str | None = field(name="eventType", default=None)
+    derived: str | None = field(name="derivedStatusCode", default=None)
+    what: str | None = field(name="eventDescription", default=None)
+    reason: str | None = field(name="exceptionCode", default=None)
+    why: str | None = field(name="exceptionDescription", default=None)
+    place: _Address | None = field(name="scanLocation", default=None)
 
 
-class Latest(msgspec.Struct, rename={"derived": "derivedCode"}):
-    """The status of the parcel as a whole."""
-
+class _Latest(Struct, rename={"derived": "derivedCode"}):
     code: str | None = None
     derived: str | None = None
     description: str | None = None
 
 
-class Time(msgspec.Struct, rename={"kind": "type", "at": "dateTime"}):
+class _Time(Struct, rename={"kind": "type", "at": "dateTime"}):
     """One of several times, told apart by its kind (ESTIMATED_DELIVERY, …)."""
 
     kind: str | None = None
     at: str | None = None
 
 
-class Window(msgspec.Struct):
+class _Window(Struct):
     """A span of time that FedEx names; only its end is read."""
 
     ends: str | None = None
 
 
-class Frame(msgspec.Struct):
-    """When it should arrive, as a window."""
-
-    window: Window | None = None
+class _Frame(Struct):
+    window: _Window | None = None
 
 
-class Receipt(msgspec.Struct, rename={"signed": "signedByName", "received": "receivedByName"}):
-    """Who received the parcel."""
-
+class _Receipt(Struct, rename={"signed": "signedByName", "received": "receivedByName"}):
     signed: str | None = None
     received: str | None = None
 
 
-class Party(msgspec.Struct):
-    """The sender or the addressee."""
-
-    address: Address | None = None
+class _Party(Struct):
+    address: _Address | None = None
 
 
-class Error(msgspec.Struct):
+class _Error(Struct):
     """Why there is no result; also inside a 200."""
 
     code: str | None = None
     message: str | None = None
 
 
-class NumberInfo(msgspec.Struct, rename={"number": "trackingNumber"}):
-    """The number a result is about."""
-
+class _NumberInfo(Struct, rename={"number": "trackingNumber"}):
     number: str | None = None
 
 
-class Result(
-    msgspec.Struct,
-    rename={
-        "info": "trackingNumberInfo",
-        "latest": "latestStatusDetail",
-        "scans": "scanEvents",
-        "times": "dateAndTimes",
-        "frame": "estimatedDeliveryTimeWindow",
-        "receipt": "deliveryDetails",
-        "shipper": "shipperInformation",
-        "recipient": "recipientInformation",
-        "package": "packageDetails",
-        "service": "serviceDetail",
-        "more": "additionalTrackingInfo",
-    },
-):
+class _Result(Struct):
     """One parcel; a number that was used again has several."""
 
-    info: NumberInfo | None = None
-    latest: Latest | None = None
-    scans: list[Event] | None = None
-    times: list[Time] | None = None
-    frame: Frame | None = None
-    receipt: Receipt | None = None
-    shipper: Party | None = None
-    recipient: Party | None = None
-    package: Any = None
-    service: Any = None
-    more: Any = None
-    error: Error | None = None
+    info: _NumberInfo | None = field(name="trackingNumberInfo", default=None)
+    latest: _Latest | None = field(name="latestStatusDetail", default=None)
+    scans: list[_Event] | None = field(name="scanEvents", default=None)
+    times: list[_Time] | None = field(name="dateAndTimes", default=None)
+    frame: _Frame | None = field(name="estimatedDeliveryTimeWindow", default=None)
+    receipt: _Receipt | None = field(name="deliveryDetails", default=None)
+    shipper: _Party | None = field(name="shipperInformation", default=None)
+    recipient: _Party | None = field(name="recipientInformation", default=None)
+    package: Any = field(name="packageDetails", default=None)
+    service: Any = field(name="serviceDetail", default=None)
+    more: Any = field(name="additionalTrackingInfo", default=None)
+    error: _Error | None = None
 
     @property
     def is_told(self) -> bool:
@@ -188,24 +189,18 @@ class Result(
         return bool(self.scans) or (told and self.error is None)
 
 
-class Complete(msgspec.Struct, rename={"number": "trackingNumber", "results": "trackResults"}):
-    """The results of one number that was asked for."""
-
+class _Complete(Struct, rename={"number": "trackingNumber", "results": "trackResults"}):
     number: str | None = None
-    results: list[Result] | None = None
+    results: list[_Result] | None = None
 
 
-class Output(msgspec.Struct, rename={"complete": "completeTrackResults"}):
-    """The list of them."""
-
-    complete: list[Complete] | None = None
+class _Output(Struct, rename={"complete": "completeTrackResults"}):
+    complete: list[_Complete] | None = None
 
 
-class Reply(msgspec.Struct):
-    """The whole answer."""
-
-    output: Output | None = None
-    errors: list[Error] | None = None
+class _Reply(Struct):
+    output: _Output | None = None
+    errors: list[_Error] | None = None
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -225,30 +220,26 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the result with the newest scan; errors only where there is no scan."""
     refuse(status, headers, body, TELLING)
-    answer = decode(body, Reply)
+    answer = decode(body, _Reply)
     complete = (answer.output.complete if answer.output else None) or []
     results = [result for one in complete for result in _ours(one, number)]
     if any(one.results for one in complete) and not results:
         raise WrongNumber(f"asked for {number}, answered about {len(complete)} other numbers")
     told = [result for result in results if result.is_told]
     if told:
-        return max((_tracking(result) for result in told), key=_newest_scan)
+        return latest(map(_tracking, told))
     errors = [result.error for result in results if result.error] + (answer.errors or [])
     return _judge(errors, status)
 
 
-def _ours(complete: Complete, number: str) -> list[Result]:
+def _ours(complete: _Complete, number: str) -> list[_Result]:
     results = complete.results or []
     if complete.number in (number, None):
         return results
     return [result for result in results if result.info and result.info.number == number]
 
 
-def _newest_scan(told: Tracking) -> str:
-    return told.checkpoints[-1].checkpoint_time if told.checkpoints else ""
-
-
-def _judge(errors: list[Error], status: int) -> Tracking:
+def _judge(errors: list[_Error], status: int) -> Tracking:
     codes = [error.code or "" for error in errors]
     said = next((told for e in errors if (told := text(e.message))), "no reason given")
     if INVALID.intersection(codes):
@@ -264,7 +255,7 @@ def _judge(errors: list[Error], status: int) -> Tracking:
     raise unexpected(status, "neither scans nor errors")
 
 
-def _tracking(result: Result) -> Tracking:
+def _tracking(result: _Result) -> Tracking:
     told = history(map(_scan, result.scans or ()), newest_first=True)
     events, last = told
     status = _latest(result.latest) or told.status or statuses.IN_TRANSIT
@@ -273,7 +264,7 @@ def _tracking(result: Result) -> Tracking:
         status = statuses.Status(last.tag, last.subtag)
     named = {time.kind: text(time.at) for time in result.times or ()}
     delivery = _delivery(events, named) if status.tag is Tag.DELIVERED else None
-    receipt = result.receipt or Receipt()
+    receipt = result.receipt or _Receipt()
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -291,12 +282,12 @@ def _tracking(result: Result) -> Tracking:
     )
 
 
-def _grams(result: Result) -> int | None:
+def _grams(result: _Result) -> int | None:
     path = ("weightAndDimensions", "weight")
     return grams(inside(result.package, *path, "value"), inside(result.package, *path, "unit"))
 
 
-def _reference(result: Result) -> str | None:
+def _reference(result: _Result) -> str | None:
     """Find the sender's reference: an identifier has one value, or several."""
     listed = result.more.get("packageIdentifiers") if isinstance(result.more, dict) else None
     named = {inside(each, "type"): each for each in listed} if isinstance(listed, list) else {}
@@ -304,17 +295,17 @@ def _reference(result: Result) -> str | None:
     return inside(ours, "values") or inside(ours, "value")
 
 
-def _coded(result: Result) -> list[Event | Latest]:
+def _coded(result: _Result) -> list[_Event | _Latest]:
     return [*(result.scans or ()), *([result.latest] if result.latest else ())]
 
 
-def _code(told: Event | Latest) -> str:
+def _code(told: _Event | _Latest) -> str:
     """Read a code of either; some are written in small letters."""
-    code = told.kind if isinstance(told, Event) else told.code
+    code = told.kind if isinstance(told, _Event) else told.code
     return (text(code) or text(told.derived) or "").upper()
 
 
-def _derived(told: Event | Latest) -> statuses.Status | None:
+def _derived(told: _Event | _Latest) -> statuses.Status | None:
     return CODES.get((text(told.derived) or "").upper())
 
 
@@ -328,41 +319,38 @@ def _delivery(
     return read_iso(at) if at else None
 
 
-def _until(frame: Frame | None) -> str | None:
+def _until(frame: _Frame | None) -> str | None:
     return text(frame.window.ends) if frame and frame.window else None
 
 
-def _scan(event: Event) -> Scan:
-    at = event.place or Address()
+def _scan(event: _Event) -> Scan:
+    at = event.place or _Address()
     where = country(text(at.code) or text(at.name))
     place = Place(where, at.city, at.state, at.postal_code)
     code = text(event.kind) or text(event.derived)
     return scan(read_iso(event.date or ""), _sentence(event), _known(event), code, place)
 
 
-def _city(party: Party | None) -> str | None:
-    at = (party and party.address) or Address()
+def _city(party: _Party | None) -> str | None:
+    at = (party and party.address) or _Address()
     return place(at.city, at.state, at.code)
 
 
-def _sentence(event: Event) -> str:
+def _sentence(event: _Event) -> str:
     return ": ".join(part for part in (text(event.what), text(event.why)) if part)
 
 
-def _known(event: Event) -> statuses.Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     if _code(event) in SILENT:
         return None
     known = CODES.get(_code(event)) or _derived(event)
     if known is statuses.PROBLEM:
         return REASONS.get(event.reason or "") or statuses.recognise(text(event.why) or "") or known
-    return (
-        statuses.unless_denied(known, _sentence(event))
-        if known
-        else statuses.recognise(_sentence(event))
-    )
+    said = _sentence(event)
+    return statuses.unless_denied(known, said) if known else statuses.recognise(said)
 
 
-def _latest(latest: Latest | None) -> statuses.Status | None:
+def _latest(latest: _Latest | None) -> statuses.Status | None:
     if latest is None:
         return None
     known = CODES.get(_code(latest)) or _derived(latest)

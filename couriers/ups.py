@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
@@ -31,7 +31,6 @@ from couriers.reading.checkpoints import (
     tracking_of,
 )
 from couriers.reading.countries import country
-from couriers.ups.codes import ACTIVITIES, INVALID, REFUSED, SILENT, STATUS_CODES, TYPES, UNKNOWN
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -46,7 +45,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`GET /api/track/v1/details/N`"
 AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "developer.ups.com: an app with the Tracking product"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"1Z[0-9A-Z]{16}", lambda number: numbers.weights_1_and_2(number[2:])),
     numbers.form(r"[AHJKTV]\d{10}", lambda number: numbers.weights_1_and_2(number[1:])),
@@ -55,11 +53,87 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
 QUOTA = "none published"
 VERIFIED = "UPS' OpenAPI text and its list of status codes; never run against the live site"
 
+STATUS_CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "003 044 045 077 079 080 157 166",
+        statuses.ACCEPTED: "038 160 167 168 169",
+        statuses.IN_TRANSIT: (
+            "005 010 016 025 039 047 057 070 071 073 074 075 087 137 138 158 159 164 165"
+        ),
+        statuses.CUSTOMS_BEGUN: "012 092 123 126",
+        statuses.CUSTOMS_DONE: "014 084 134",
+        statuses.PROBLEM_SOLVED: "094 127 128",
+        statuses.FORWARDED: "028 063 096",
+        statuses.OUT_FOR_DELIVERY: "006 021 037 072 078 089 091 146 162",
+        # Delivered to an agent or a post office is not yet delivered to the addressee.
+        statuses.FOR_PICKUP: "017 040 100 106 108 143 144 161",
+        statuses.ATTEMPTED: "022 023 024 060 061 062 066 145",
+        statuses.DELIVERED: "011 026",
+        statuses.PROBLEM: "007 013 029 030 043 049 069 076 083 093 129 130 139 140 142 147 149",
+        statuses.OUTSIDE_CAUSE: "032 046 048 051 052 053 055 086 090 132",
+        statuses.CUSTOMS_DELAY: "058 124 125 141",
+        statuses.PAYMENT_DUE: "085",
+        statuses.WRONG_ADDRESS: "050",
+        statuses.REFUSED: "064",
+        statuses.RETURNING: "033 035 036 118 119",
+        statuses.RETURNED: "034 067",
+        statuses.DAMAGED: "059 081",
+        statuses.LOST: "068",
+    }
+)
+"""`statusCode`, three digits: UPS' list of customer-facing texts (its own is incomplete)."""
+
+_NO_PLACE = (
+    "000 018 019 020 027 041 042 054 056 065 082 088 095 097 098 099 101 102 103 104 105 107 109 "
+    "110 111 112 113 114 115 116 117 120 121 122 131 133 135 136 148 150 151 152 153 154 155 163"
+)
+SILENT = frozenset(_NO_PLACE.split())
+"""Codes of the same list that say nothing of where a parcel is: requests by the addressee, changed
+dates, attempts to collect from the sender, and a photo, which comes before the delivery."""
+
+ACTIVITIES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "MP",
+        statuses.ACCEPTED: "XD PU",
+        statuses.IN_TRANSIT: "OR DS YP EP IP ZA ZC ZW LX YH 3P 6B",
+        statuses.ARRIVED: "AR",
+        statuses.DEPARTED: "DP",
+        statuses.FORWARDED: "HM",
+        statuses.OUT_FOR_DELIVERY: "OF OT",
+        statuses.NOBODY_THERE: "48",
+        statuses.BUSINESS_CLOSED: "G3",
+        statuses.ATTEMPTED: "5R",
+        statuses.FOR_PICKUP: "2Q ZP",
+        statuses.DELIVERED: "9E FS KB KE YC",
+        statuses.COLLECTED: "2W",
+    }
+)
+"""`code` of an activity, two characters, as its users have seen them; UPS lists them nowhere."""
+
+TYPES: dict[str, statuses.Status] = {
+    "M": statuses.INFO_RECEIVED,
+    "MV": statuses.PROBLEM,
+    "P": statuses.ACCEPTED,
+    "I": statuses.IN_TRANSIT,
+    "DO": statuses.IN_TRANSIT,
+    "DD": statuses.IN_TRANSIT,
+    "W": statuses.IN_TRANSIT,
+    "O": statuses.OUT_FOR_DELIVERY,
+    "D": statuses.DELIVERED,
+    "RS": statuses.RETURNING,
+}
+"""`type`, for codes in neither list. X is left out: it covers ordinary customs progress."""
+
+UNKNOWN = frozenset({"TW0001", "TJ001"})
+INVALID = frozenset({"TV1002"})
+REFUSED = frozenset({"250001", "250002", "250003", "10401"})
+"""Codes of warnings and errors: not known yet, never a number, our credentials."""
+
 _SUBMITS = re.compile(r"\bto submit your package for clearance\b", re.IGNORECASE)
 """Words beside the code of a clearance that is done, of one that begins."""
 
 
-class Told(msgspec.Struct, rename={"status_code": "statusCode", "kind": "type"}):
+class _Told(Struct, rename={"status_code": "statusCode", "kind": "type"}):
     """A status, of an activity or of the package now (whose code may stand in `code`)."""
 
     kind: str | None = None
@@ -68,123 +142,95 @@ class Told(msgspec.Struct, rename={"status_code": "statusCode", "kind": "type"})
     description: str | None = None
 
 
-class Address(
-    msgspec.Struct,
-    rename={"state": "stateProvince", "postal_code": "postalCode", "code": "countryCode"},
-):
-    """Where something happened, or a party is."""
-
+class _Address(Struct):
     city: str | None = None
-    state: str | None = None
-    postal_code: str | None = None
-    code: str | None = None
+    state: str | None = field(name="stateProvince", default=None)
+    postal_code: str | None = field(name="postalCode", default=None)
+    code: str | None = field(name="countryCode", default=None)
     country: str | None = None
 
 
-class Location(msgspec.Struct):
+class _Location(Struct):
     """A place; without an address it is only the number of a building."""
 
-    address: Address | str | None = None
+    address: _Address | str | None = None
 
 
-class Activity(
-    msgspec.Struct, rename={"offset": "gmtOffset", "gmt_date": "gmtDate", "gmt_time": "gmtTime"}
-):
+class _Activity(Struct):
     """One scan; its place in time also at Greenwich, in some answers."""
 
     date: str | None = None
     time: str | None = None
-    offset: str | None = None
-    gmt_date: str | None = None
-    gmt_time: str | None = None
-    status: Told | None = None
-    location: Location | None = None
+    offset: str | None = field(name="gmtOffset", default=None)
+    gmt_date: str | None = field(name="gmtDate", default=None)
+    gmt_time: str | None = field(name="gmtTime", default=None)
+    status: _Told | None = None
+    location: _Location | None = None
 
 
-class Day(msgspec.Struct, rename={"kind": "type"}):
+class _Day(Struct, rename={"kind": "type"}):
     """A day of delivery: scheduled (SDD), re-scheduled (RDD) or done (DEL)."""
 
     kind: str | None = None
     date: str | None = None
 
 
-class Party(msgspec.Struct, rename={"kind": "type"}):
+class _Party(Struct, rename={"kind": "type"}):
     """The sender (ORIGIN) or the addressee (DESTINATION)."""
 
     kind: str | None = None
-    address: Address | str | None = None
+    address: _Address | str | None = None
 
 
-class Receipt(msgspec.Struct, rename={"by": "receivedBy"}):
+class _Receipt(Struct, rename={"by": "receivedBy"}):
     """Who received the parcel. Photos and signatures in it are not read: they prove nothing."""
 
     by: str | None = None
 
 
-class Alias(msgspec.Struct):
+class _Alias(Struct):
     """Another number of the same parcel, at a partner's."""
 
     number: str | None = None
 
 
-class Package(
-    msgspec.Struct,
-    rename={
-        "number": "trackingNumber",
-        "aliases": "alternateTrackingNumber",
-        "now": "currentStatus",
-        "days": "deliveryDate",
-        "receipt": "deliveryInformation",
-        "parties": "packageAddress",
-        "references": "referenceNumber",
-    },
-):
-    """One parcel."""
-
-    number: str | None = None
-    aliases: list[Alias] | None = None
-    activity: list[Activity] | None = None
-    now: Told | None = None
-    days: list[Day] | None = None
-    receipt: Receipt | None = None
-    parties: list[Party] | None = None
+class _Package(Struct):
+    number: str | None = field(name="trackingNumber", default=None)
+    aliases: list[_Alias] | None = field(name="alternateTrackingNumber", default=None)
+    activity: list[_Activity] | None = None
+    now: _Told | None = field(name="currentStatus", default=None)
+    days: list[_Day] | None = field(name="deliveryDate", default=None)
+    receipt: _Receipt | None = field(name="deliveryInformation", default=None)
+    parties: list[_Party] | None = field(name="packageAddress", default=None)
     weight: Any = None
     service: Any = None
-    references: Any = None
+    references: Any = field(name="referenceNumber", default=None)
 
 
-class Complaint(msgspec.Struct):
+class _Complaint(Struct):
     """A warning about a number, or an error."""
 
     code: str | None = None
     message: str | None = None
 
 
-class Shipment(msgspec.Struct, rename={"number": "inquiryNumber"}):
-    """What belongs to the number that was asked for."""
-
+class _Shipment(Struct, rename={"number": "inquiryNumber"}):
     number: str | None = None
-    package: list[Package] | None = None
-    warnings: list[Complaint] | None = None
+    package: list[_Package] | None = None
+    warnings: list[_Complaint] | None = None
 
 
-class Shipments(msgspec.Struct):
-    """The list of them."""
-
-    shipment: list[Shipment] | None = None
+class _Shipments(Struct):
+    shipment: list[_Shipment] | None = None
 
 
-class Errors(msgspec.Struct):
-    """Why there is no answer."""
-
-    errors: list[Complaint] | None = None
+class _Errors(Struct):
+    errors: list[_Complaint] | None = None
 
 
-class Reply(msgspec.Struct, rename={"told": "trackResponse", "failed": "response"}):
-    """The whole answer: one of the two."""
-
-    told: Shipments | None = None
-    failed: Errors | None = None
+class _Reply(Struct, rename={"told": "trackResponse", "failed": "response"}):
+    told: _Shipments | None = None
+    failed: _Errors | None = None
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -205,7 +251,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the one package that is ours out of the answer's shipments."""
     refuse(status, headers, body, TELLING)
-    answer = decode(body, Reply)
+    answer = decode(body, _Reply)
     shipments = (answer.told.shipment if answer.told else None) or []
     if any(shipment.package for shipment in shipments):
         return _ours(shipments, number)
@@ -214,7 +260,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     return _judge(complaints, status)
 
 
-def _ours(shipments: list[Shipment], number: str) -> Tracking:
+def _ours(shipments: list[_Shipment], number: str) -> Tracking:
     """Read the package of this number, the one seen last if it was used again; or a shipment's."""
     packages = [package for shipment in shipments for package in shipment.package or ()]
     named = [
@@ -238,16 +284,16 @@ def _ours(shipments: list[Shipment], number: str) -> Tracking:
     raise WrongNumber(f"asked for {number}, answered with {len(packages)} other packages")
 
 
-def _sub_parcels(shipment: Shipment, number: str) -> tuple[str, ...]:
+def _sub_parcels(shipment: _Shipment, number: str) -> tuple[str, ...]:
     packages = shipment.package or ()
     return others((each.number for each in packages if number not in _names(each)), number)
 
 
-def _names(package: Package) -> set[str | None]:
+def _names(package: _Package) -> set[str | None]:
     return {package.number, *(alias.number for alias in package.aliases or ())}
 
 
-def _judge(complaints: list[Complaint], status: int) -> Tracking:
+def _judge(complaints: list[_Complaint], status: int) -> Tracking:
     codes = {complaint.code for complaint in complaints}
     said = next((told for c in complaints if (told := text(c.message))), "no reason given")
     if codes & INVALID:
@@ -261,7 +307,7 @@ def _judge(complaints: list[Complaint], status: int) -> Tracking:
     raise unexpected(status, f"neither a package nor a known warning ({said})")
 
 
-def _tracking(package: Package) -> Tracking:
+def _tracking(package: _Package) -> Tracking:
     past = history(map(_scan, package.activity or ()), newest_first=True)
     events, last = past
     status = _known(package.now) or past.status
@@ -290,7 +336,7 @@ def _tracking(package: Package) -> Tracking:
     )
 
 
-def _scan(activity: Activity) -> Scan:
+def _scan(activity: _Activity) -> Scan:
     day, clock = activity.date or "", activity.time or ""
     moment = read_digits(day, clock, place_offset=text(activity.offset) or _offset(activity))
     told = _told(activity)
@@ -300,15 +346,15 @@ def _scan(activity: Activity) -> Scan:
     return scan(moment, told.description, _known(told), _code(told), place)
 
 
-def _told(activity: Activity) -> Told:
-    return activity.status or Told()
+def _told(activity: _Activity) -> _Told:
+    return activity.status or _Told()
 
 
-def _code(told: Told | None) -> str | None:
+def _code(told: _Told | None) -> str | None:
     return (text(told.status_code) or text(told.code)) if told else None
 
 
-def _offset(activity: Activity) -> str | None:
+def _offset(activity: _Activity) -> str | None:
     """Work out how far the place is from Greenwich, where only its two times are given."""
     try:
         there = read_digits(activity.gmt_date or "", activity.gmt_time or "")
@@ -318,11 +364,11 @@ def _offset(activity: Activity) -> str | None:
     return offset_between(here, there)
 
 
-def _address(place: Location | Party | None) -> Address:
-    return place.address if place and isinstance(place.address, Address) else Address()
+def _address(place: _Location | _Party | None) -> _Address:
+    return place.address if place and isinstance(place.address, _Address) else _Address()
 
 
-def _known(told: Told | None) -> statuses.Status | None:
+def _known(told: _Told | None) -> statuses.Status | None:
     """Read a status by its code, its type, its words; the current one has its code in `code`."""
     if told is None:
         return None
@@ -343,13 +389,13 @@ def _known(told: Told | None) -> statuses.Status | None:
     return statuses.unless_denied(known, said) if known else None
 
 
-def _city(package: Package, kind: str) -> str | None:
+def _city(package: _Package, kind: str) -> str | None:
     found = (party for party in package.parties or () if party.kind == kind)
     address = _address(next(found, None))
     return place(address.city, address.state, address.code)
 
 
-def _expected(days: list[Day]) -> str | None:
+def _expected(days: list[_Day]) -> str | None:
     """Find the day of a re-scheduled delivery, else of the scheduled one; not of a past one."""
     by_kind = {day.kind: day.date for day in days}
     told = re.fullmatch(r"(\d{4})(\d\d)(\d\d)", by_kind.get("RDD") or by_kind.get("SDD") or "")

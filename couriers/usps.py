@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import refuse, unexpected
@@ -24,15 +24,8 @@ from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, decode_each, inside, place, text
 from couriers.reading.checkpoints import Place, Scan, history, newest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
-from couriers.usps.codes import CATEGORIES, EVENTS, NEVER, NOT_YET, REFUSED
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
-from tracking.errors import (
-    AuthFailed,
-    InvalidNumber,
-    RequestRefused,
-    UnreadableAnswer,
-    WrongNumber,
-)
+from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:
@@ -48,7 +41,6 @@ ASKS = (
 )
 AUTH = "OAuth client credentials, as JSON"
 CREDENTIALS_FROM = "developers.usps.com: an app with the tracking scope (granted separately)"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{20}", lambda number: numbers.gs1(number[-22:])),
     numbers.form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{24}", lambda number: numbers.gs1(number[-26:])),
@@ -60,92 +52,119 @@ VERIFIED = (
     "the service's OpenAPI text, examples and error inventory; never run against the live site"
 )
 
+EVENTS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "MA GX GA 89",
+        statuses.ACCEPTED: "80 83 03 OA PA TM UA AD",
+        statuses.ARRIVED: "81 07 10 14 19 41 A1",
+        statuses.DEPARTED: "82 42 EF SF T1",
+        # DX: "awaiting delivery scan"; nobody knows better, and nothing is wrong yet.
+        statuses.IN_TRANSIT: "L1 EX NT TL PC 08 15 17 DX",
+        statuses.FORWARDED: "06",
+        statuses.OUT_FOR_DELIVERY: "OF",
+        statuses.FOR_PICKUP: "16",
+        statuses.ATTEMPTED: "02 52 53 54 55 56",
+        statuses.BUSINESS_CLOSED: "51",
+        statuses.DELIVERED: "01",
+        statuses.COLLECTED: "43",
+        statuses.REFUSED: "04",
+        statuses.WRONG_ADDRESS: "05 21 22 25 26",
+        statuses.MOVED: "23 24",
+        statuses.PICKUP_MISSED: "27",
+        statuses.PROBLEM: "28 11",
+        statuses.RETURNING: "09 29 31 44",
+    }
+)
+"""`eventCode`: Publication 199, appendix on tracking scan events, with codes seen in answers."""
+
+CATEGORIES: dict[str, statuses.Status] = {
+    "pre-shipment": statuses.INFO_RECEIVED,
+    "accepted": statuses.ACCEPTED,
+    "in transit": statuses.IN_TRANSIT,
+    "in-transit": statuses.IN_TRANSIT,
+    "moving through network": statuses.IN_TRANSIT,
+    "preparing for delivery": statuses.ARRIVED,
+    "forwarded": statuses.FORWARDED,
+    "out for delivery": statuses.OUT_FOR_DELIVERY,
+    "delivery attempt": statuses.ATTEMPTED,
+    "delivery attempt: action needed": statuses.ATTEMPTED,
+    "available for pickup": statuses.FOR_PICKUP,
+    # Somebody else has it, who may be a shipping partner: not yet the addressee.
+    "delivered to agent": statuses.FOR_PICKUP,
+    "delivered": statuses.DELIVERED,
+    "return to sender": statuses.RETURNING,
+    "returned to sender": statuses.RETURNED,
+    "alert": statuses.PROBLEM,
+}
+"""`statusCategory`, in lower case: the status of the parcel as a whole."""
+
+REFUSED = frozenset(
+    {"access_denied", "invalid_client", "invalid_grant", "invalid_token", "unauthorized_client"}
+)
+"""`error` where it is only a word: the credentials or the token are not accepted."""
+
+NOT_YET = frozenset({"150001", "150002", "150003", "150004", "150009"})
+"""`error.errors[].code`: no update yet, or a number nobody has scanned; ask again."""
+
+NEVER = frozenset({"150007", "150008", "150010", "150011", "150012"})
+"""`error.errors[].code`: another carrier's number, a pickup's, a fraud's; asking again is vain."""
+
 _LEGACY = "/tracking/v3"
 _ROUTED = tuple(
     re.compile(rf"420\d{{{digits}}}(9\d{{21}}(?:\d{{4}})?)", re.ASCII) for digits in (5, 9)
 )
 
 
-class Event(
-    msgspec.Struct,
-    rename={
-        "what": "eventType",
-        "at": "eventTimestamp",
-        "offset": "GMTOffset",
-        "country": "eventCountry",
-        "city": "eventCity",
-        "state": "eventState",
-        "zip_code": "eventZIPCode",
-        "zip_code_v3": "eventZIP",
-        "code": "eventCode",
-    },
-):
+class _Event(Struct):
     """One scan. Only what is read is named: the service adds and renames the rest at will."""
 
-    what: str | None = None
-    at: str | None = None
-    offset: str | None = None
-    country: str | None = None
-    city: str | None = None
-    state: str | None = None
-    zip_code: str | int | None = None
-    zip_code_v3: str | int | None = None
+    what: str | None = field(name="eventType", default=None)
+    at: str | None = field(name="eventTimestamp", default=None)
+    offset: str | None = field(name="GMTOffset", default=None)
+    country: str | None = field(name="eventCountry", default=None)
+    city: str | None = field(name="eventCity", default=None)
+    state: str | None = field(name="eventState", default=None)
+    zip_code: str | int | None = field(name="eventZIPCode", default=None)
+    zip_code_v3: str | int | None = field(name="eventZIP", default=None)
     name: str | None = None
-    code: str | int | None = None
+    code: str | int | None = field(name="eventCode", default=None)
 
 
-class Detail(msgspec.Struct):
+class _Detail(Struct):
     """One reason; `code` is of the error inventory (150001 …)."""
 
     code: str | int | None = None
     title: str | None = None
 
 
-class Error(msgspec.Struct):
+class _Error(Struct):
     """Why there is no answer, for the whole request or for one item."""
 
     code: str | int | None = None
     message: str | None = None
-    errors: list[Detail] | None = None
+    errors: list[_Detail] | None = None
 
 
-class Expectation(msgspec.Struct, rename={"date": "expectedDeliveryDate"}):
-    """When the service expects to deliver (v3r2)."""
-
+class _Expectation(Struct, rename={"date": "expectedDeliveryDate"}):
     date: str | None = None
 
 
-class Item(
-    msgspec.Struct,
-    rename={
-        "number": "trackingNumber",
-        "category": "statusCategory",
-        "events": "trackingEvents",
-        "expected": "expectedDeliveryTimeStamp",
-        "expectation": "deliveryDateExpectation",
-        "origin_city": "originCity",
-        "origin_state": "originState",
-        "destination_city": "destinationCity",
-        "destination_state": "destinationState",
-        "status_code": "statusCode",
-        "mail_class": "mailClass",
-    },
-):
+class _Item(Struct):
     """One parcel: v3 answers it bare, v3r2 in a list, and either may hold an error instead."""
 
-    number: str | int | None = None
+    number: str | int | None = field(name="trackingNumber", default=None)
     status: str | None = None
-    category: str | None = None
-    events: list[Event] | None = None
-    expected: str | None = None
-    expectation: Expectation | None = None
-    origin_city: str | None = None
-    origin_state: str | None = None
-    destination_city: str | None = None
-    destination_state: str | None = None
-    mail_class: Any = None
-    status_code: str | int | None = None
-    error: Error | str | None = None
+    category: str | None = field(name="statusCategory", default=None)
+    events: list[_Event] | None = field(name="trackingEvents", default=None)
+    expected: str | None = field(name="expectedDeliveryTimeStamp", default=None)
+    expectation: _Expectation | None = field(name="deliveryDateExpectation", default=None)
+    origin_city: str | None = field(name="originCity", default=None)
+    origin_state: str | None = field(name="originState", default=None)
+    destination_city: str | None = field(name="destinationCity", default=None)
+    destination_state: str | None = field(name="destinationState", default=None)
+    mail_class: Any = field(name="mailClass", default=None)
+    status_code: str | int | None = field(name="statusCode", default=None)
+    error: _Error | str | None = None
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -172,10 +191,10 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
             item = _ours(body, number)
             if item.error is None:
                 return _tracking(item)
-            own = item.error.code if isinstance(item.error, Error) else None
+            own = item.error.code if isinstance(item.error, _Error) else None
             return _judge(item.error, str(item.status_code or own))
         case HTTPStatus.BAD_REQUEST | HTTPStatus.NOT_FOUND:
-            error = decode(body, Item).error
+            error = decode(body, _Item).error
             if error is None:
                 raise unexpected(status, "no error object")
             return _judge(error, str(status))
@@ -191,8 +210,8 @@ def _inputs(fields: Mapping[str, str]) -> dict[str, str]:
     return inputs
 
 
-def _ours(body: bytes, number: str) -> Item:
-    items = decode_each(body, Item)
+def _ours(body: bytes, number: str) -> _Item:
+    items = decode_each(body, _Item)
     named = [item for item in items if item.number is not None]
     for item in named:
         if _names(str(item.number)) & _names(number):
@@ -209,7 +228,7 @@ def _names(number: str) -> set[str]:
     return {plain, *behind}
 
 
-def _judge(error: Error | str, status: str) -> Tracking:
+def _judge(error: _Error | str, status: str) -> Tracking:
     """Read an error by its code, then by its status: HTTP's own, or that of one item of a list."""
     if isinstance(error, str):
         if error in REFUSED:
@@ -228,7 +247,7 @@ def _judge(error: Error | str, status: str) -> Tracking:
     raise UnreadableAnswer(f"an item failed with {status[:40]}: {said}")
 
 
-def _tracking(item: Item) -> Tracking:
+def _tracking(item: _Item) -> Tracking:
     past = history(map(_scan, item.events or ()), newest_first=True)
     answer = tracking_of(past, _overall(item, past.checkpoints))
     receivers = [event.name for event in item.events or () if _status(event).tag is Tag.DELIVERED]
@@ -248,14 +267,14 @@ def _plain(said: str | None) -> str | None:
     return text(html.unescape(re.sub(r"<[^<>]*>", "", said))) if said else None
 
 
-def _scan(event: Event) -> Scan:
+def _scan(event: _Event) -> Scan:
     moment = read_iso(event.at or "", place_offset=event.offset, zone_is_fake=True)
     zip_code = event.zip_code or event.zip_code_v3
     place = Place(country(text(event.country)), event.city, event.state, zip_code)
     return scan(moment, event.what, _status(event), event.code, place)
 
 
-def _status(event: Event) -> statuses.Status:
+def _status(event: _Event) -> statuses.Status:
     said = text(event.what) or ""
     known = EVENTS.get(text(event.code) or "") or statuses.status_from_words(said)
     if known is statuses.ATTEMPTED:
@@ -274,14 +293,12 @@ def _received(status: statuses.Status, said: str) -> statuses.Status:
         return statuses.FOR_PICKUP
     if re.search(r"\bneighbou?r\b", said, re.IGNORECASE):
         return statuses.AT_NEIGHBOUR
-    return (
-        statuses.COLLECTED
-        if "picked up" in said.lower()
-        else statuses.unless_sent_back(status, said)
-    )
+    if "picked up" in said.lower():
+        return statuses.COLLECTED
+    return statuses.unless_sent_back(status, said)
 
 
-def _overall(item: Item, events: tuple[Checkpoint, ...]) -> statuses.Status:
+def _overall(item: _Item, events: tuple[Checkpoint, ...]) -> statuses.Status:
     last = newest(events)
     said = text(item.status) or (last.message if last else "")
     known = CATEGORIES.get((text(item.category) or "").lower())

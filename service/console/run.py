@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 
-from service.config import address, domain, load
+from service.config import address, load, schema
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_end_with
 from service.console.demo import performance
@@ -45,7 +45,7 @@ def run_run(options: Options) -> int:
         command=[*command, "run", "--child"],
         archiver=[*command, "run", "--archiver"],
         processes=config.worker.processes,
-        silence=domain.silence_seconds(config),
+        silence=schema.silence_seconds(config),
         grace=config.worker.grace_seconds,
         installation=settings.installation(options),
     )

@@ -21,11 +21,10 @@ from limits.admin.soundness import flaws_of
 from limits.archive import MARK_BYTES, waiting_of
 from service.config.address import masked_value
 from service.config.document import read
-from service.config.domain import limits_for
 from service.config.load import Loaded
 from service.config.machine import call_budget
 from service.config.paths import values
-from service.config.schema import Config, Worker
+from service.config.schema import Config, Worker, limits_for
 from service.operator.catalogue import Catalogue
 from service.operator.connections import collections_of, redis_of
 from service.operator.look import older_than_this

@@ -99,7 +99,7 @@ def _recover_redis(options: Options) -> int:
     config = settings.loaded(options).config
     done = bad = ended = 0
     with (
-        mirrored.Recovery(config, dry_run=options.dry_run) as recovery,
+        mirrored.recovery_of(config, dry_run=options.dry_run) as recovery,
         drawing.Bar(recovery.total) as bar,
     ):
         for each in recovery.run():

@@ -1,6 +1,6 @@
 """Cancelling what waits: a number, one of its requests, or all that waits for a courier.
 
-`Which` filters, `CancelTarget` is a target, and `Kept` says why a request was not cancelled.
+`CancelFilter` chooses of what waits, and `NotCancelled` says why a request was not cancelled.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 =================== ========================================================================
 function            used by
 =================== ========================================================================
-gs1                 GS1 keys (SSCC, IMpb): weights 3 and 1 from the right, modulo 10
-luhn                Purolator, Old Dominion: every other digit doubled, modulo 10
+gs1                 keys by the GS1 General Specifications (SSCC, IMpb): weights 3 and 1
+                    from the right, modulo 10
+luhn                Purolator, Old Dominion: ISO/IEC 7812-1, every other digit doubled
 s10_checks          posts, by the Universal Postal Union's standard S10
-mod_37_36           DPD: ISO 7064, with letters
+mod_37_36           DPD: ISO 7064, MOD 37,36, with letters
 mod_7               DHL Express air waybills
 weights_1_and_2     UPS: weights 1 and 2 from the left, letters count as digits
 weights_1_3_7       FedEx Express: weights 1, 3, 7 from the right, modulo 11, then 10

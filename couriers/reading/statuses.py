@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from couriers.reading.answer import text
@@ -150,7 +151,12 @@ _RULES: tuple[tuple[str, Status], ...] = (
     ),
     (r"dropped off", ACCEPTED),
 )
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), status) for pattern, status in _RULES)
+
+
+@cache
+def _compiled() -> tuple[tuple[re.Pattern[str], Status], ...]:
+    """Compile the rules when the first sentence is read: to detect a number takes none of them."""
+    return tuple((re.compile(pattern, re.IGNORECASE), status) for pattern, status in _RULES)
 
 
 _TO_THE_SENDER = re.compile(
@@ -170,7 +176,7 @@ def recognise(sentence: str) -> Status | None:
     """Find the nearest safe status for a sentence; never Delivered, None when no rule knows it."""
     if _TO_THE_SENDER.search(sentence):
         return RETURNING
-    found = next((status for pattern, status in _COMPILED if pattern.search(sentence)), None)
+    found = next((status for pattern, status in _compiled() if pattern.search(sentence)), None)
     return None if found == FOR_PICKUP and _TO_THE_RECIPIENT.search(sentence) else found
 
 

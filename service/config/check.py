@@ -1,14 +1,10 @@
-"""Checks of single settings: each key exists, each value is of its type and within its bounds.
-
-A `Problem` says what is wrong with one setting, and what to do about it.
-"""
+"""Checks of single settings: each key exists, each value is of its type and within its bounds."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -23,65 +19,8 @@ from service.config.paths import (
     settings_of,
     suggestion,
 )
+from service.config.problems import Problem, WhereOf, shown
 from service.config.schema import GONE, Section
-
-SHOWN_MOST = 60
-
-
-class Finding(NamedTuple):
-    """A problem before it is known where its setting stands.
-
-    `reads` are the paths of several settings that do not fit together: where one of them is wrong
-    by itself, nobody can tell yet.
-    """
-
-    path: tuple[str, ...]
-    found: str
-    expected: str
-    fix: str
-    reads: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One setting that cannot stand.
-
-    `where` is the line of the file or the name of the variable, "" when it is nowhere.
-    `found` and `expected` complete "found …, expected …"; `fix` is a sentence in the imperative.
-    """
-
-    path: str
-    where: str
-    found: str
-    expected: str
-    fix: str
-
-    def __str__(self) -> str:
-        place = f" ({self.where})" if self.where else ""
-        name = self.path or "a key without a name"
-        return f"{name}{place}: found {self.found}, expected {self.expected}. {self.fix}"
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used; nothing may be started with it. Lists every problem."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = tuple(problems)
-
-
-def shown(value: object, *, secret: bool = False) -> str:
-    """Quote a value as a message may: in one short line, and never a secret."""
-    try:
-        text = "a secret, which is not shown" if secret else ascii(value)
-    except ValueError:
-        # Python does not write out what 0xfff… may be.
-        return "a number of thousands of digits"
-    return text if len(text) <= SHOWN_MOST else f"{text[: SHOWN_MOST - 1]}…"
-
-
-WhereOf = Callable[[Path], str]
-"""Where a path was set: a line of the file or a variable."""
 
 _LIKE_A_SETTING = 0.8
 """A courier's own key that is this close to a setting is a slip of the pen, not a credential."""

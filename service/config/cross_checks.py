@@ -17,10 +17,9 @@ from service.config.address import (
     host_and_port,
     masked,
 )
-from service.config.check import Finding, Problem, WhereOf, shown
-from service.config.domain import limits_for
 from service.config.paths import Path, suggestion
-from service.config.schema import Config
+from service.config.problems import Finding, Problem, WhereOf, shown
+from service.config.schema import Config, limits_for
 from tracking.errors import MalformedJob
 from tracking.request import parse_slug
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from service.config.check import Problem
 from service.config.paths import Path, example, expected, is_table, kind_at, values
+from service.config.problems import Problem
 
 
 def lines_of(text: str) -> dict[Path, int]:

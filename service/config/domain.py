@@ -1,52 +1,22 @@
-"""Conversion of the configuration into the types of `limits` and `couriers`, for one courier."""
+"""Conversion of the configuration into the types of `limits` and `couriers`, for one courier.
+
+Stands apart from `schema`, so that the parent process loads neither of those packages.
+"""
 
 from __future__ import annotations
-
-from typing import TypeVar
-
-import msgspec
 
 from couriers.http.credentials import CourierSettings
 from limits.rules import Rules
 from limits.server import RedisAddress
 from service.config.address import host_and_port
-from service.config.schema import Config, Limits, Recheck, Section
+from service.config.schema import Config, limits_for
 from tracking.line import Line, slug_of
 from tracking.request import Slug
-
-S = TypeVar("S", bound=Section)
-
-
-def silence_seconds(config: Config) -> float:
-    """How long a worker may hang: the least by which any courier's lease outlasts its call.
-
-    A worker that hangs for longer could have a call open whose slot is already given to another.
-    """
-    tables = [config.limits, *(limits_for(config, slug) for slug in config.limits.slugs)]
-    return min(limits.lease_seconds - limits.call_timeout_seconds for limits in tables)
-
-
-def limits_for(config: Config, slug: str) -> Limits:
-    """Lay `[limits.slugs.<slug>]` over `[limits]`: the limits of one courier."""
-    return _laid_over(config.limits, config.limits.slugs.get(slug))
-
-
-def recheck_for(config: Config, slug: str) -> Recheck:
-    """Lay `[recheck.slugs.<slug>]` over `[recheck]`: the re-checks of one courier."""
-    return _laid_over(config.recheck, config.recheck.slugs.get(slug))
-
-
-def _laid_over(common: S, own: Section | None) -> S:
-    differing = msgspec.structs.asdict(own) if own is not None else {}
-    return msgspec.structs.replace(
-        common, **{name: value for name, value in differing.items() if value is not None}
-    )
 
 
 def rules_for(config: Config, line: Line) -> Rules:
     """Express the limits of one line as `limits` wants them."""
     limits = limits_for(config, slug_of(line))
-    hours, minutes = limits.day_resets_at.split(":")
     return Rules(
         concurrent=limits.concurrent,
         per_second=limits.per_second,
@@ -57,8 +27,13 @@ def rules_for(config: Config, line: Line) -> Rules:
         max_waiting=limits.max_waiting,
         per_hour=limits.per_hour,
         per_day=limits.per_day,
-        day_resets_at_seconds=int(hours) * 3600 + int(minutes) * 60,
+        day_resets_at_seconds=_second_of_day(limits.day_resets_at),
     )
+
+
+def _second_of_day(time: str) -> int:
+    hours, minutes = time.split(":")
+    return int(hours) * 3_600 + int(minutes) * 60
 
 
 def courier_settings(config: Config) -> dict[Slug, CourierSettings]:

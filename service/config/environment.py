@@ -22,7 +22,6 @@ from typing import Any
 
 import msgspec
 
-from service.config.check import ConfigError, Problem, shown
 from service.config.paths import (
     PREFIX,
     Path,
@@ -35,6 +34,7 @@ from service.config.paths import (
     values,
     variable,
 )
+from service.config.problems import ConfigError, Problem, shown
 
 WHICH_FILE = "TRACKER_CONFIG"
 FROM_FILE = "_FILE"

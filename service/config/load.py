@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from service.config import environment
-from service.config.check import ConfigError, problems_of, shape
+from service.config.check import problems_of, shape
 from service.config.cross_checks import incoherences
 from service.config.document import Document, read
 from service.config.paths import Path
+from service.config.problems import ConfigError
 from service.config.schema import Config
 
 NAME = "config.toml"

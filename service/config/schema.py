@@ -1,14 +1,13 @@
 """Every setting, with its type, its bounds and its default. What they mean stands in config.toml.
 
 Field names are the keys of config.toml. A bound or a form that the type cannot say stands in
-`Meta`; its description is what a person reads who got it wrong.
+`Meta`; its description is what a person reads who got it wrong. Annotations are no texts here, as
+msgspec would read each of 220 texts again whenever a verb begins.
 """
 
-from __future__ import annotations
+from typing import Annotated, ClassVar, Literal, TypeVar
 
-from typing import Annotated, ClassVar, Literal
-
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Few = Annotated[int, Meta(ge=1, le=1_000)]
@@ -251,3 +250,32 @@ class Config(Section, frozen=True):
     metrics: Metrics = Metrics()
     log: Log = Log()
     couriers: dict[str, Courier] = field(default_factory=dict)
+
+
+S = TypeVar("S", bound=Section)
+
+
+def silence_seconds(config: Config) -> float:
+    """How long a worker may hang: the least by which any courier's lease outlasts its call.
+
+    A worker that hangs for longer could have a call open whose slot is already given to another.
+    """
+    tables = [config.limits, *(limits_for(config, slug) for slug in config.limits.slugs)]
+    return min(limits.lease_seconds - limits.call_timeout_seconds for limits in tables)
+
+
+def limits_for(config: Config, slug: str) -> Limits:
+    """Lay `[limits.slugs.<slug>]` over `[limits]`: the limits of one courier."""
+    return _laid_over(config.limits, config.limits.slugs.get(slug))
+
+
+def recheck_for(config: Config, slug: str) -> Recheck:
+    """Lay `[recheck.slugs.<slug>]` over `[recheck]`: the re-checks of one courier."""
+    return _laid_over(config.recheck, config.recheck.slugs.get(slug))
+
+
+def _laid_over(common: S, own: Section | None) -> S:
+    differing = structs.asdict(own) if own is not None else {}
+    return structs.replace(
+        common, **{name: value for name, value in differing.items() if value is not None}
+    )

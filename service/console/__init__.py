@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from service.config.check import ConfigError
+from service.config.problems import ConfigError
 from service.console.arguments import Exit, UsageError
 from service.console.parser import parse
 from service.observe.redact import printable

@@ -24,7 +24,7 @@ from service.console.arguments import (
     add_yes,
     lasting,
 )
-from service.console.output import agreed, moment, note, say, say_json, span, table
+from service.console.output import agreed, moment, note, say, say_json, span, table, tell
 from service.operator import accounts, connections, keys, signatures
 from tracking.request import MAIN
 
@@ -116,10 +116,8 @@ def _on_stores(act: Callable[[connections.Collections, Options], int]) -> Run:
 
 def _add_account(stores: connections.Collections, options: Options) -> int:
     accounts.add_account(stores, options.name)
-    if options.json:
-        say_json({"account": options.name})
-    else:
-        say(f"{options.name} is added; `python worker.py key add {options.name} --scope ingest`")
+    words = f"{options.name} is added; `python worker.py key add {options.name} --scope ingest`"
+    tell({"account": options.name}, words, as_json=options.json)
     return Exit.DONE
 
 
@@ -142,10 +140,8 @@ def _remove_account(stores: connections.Collections, options: Options) -> int:
     if accounts.may_be_removed(stores, options.name) and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
     ended = accounts.remove_account(stores, options.name)
-    if options.json:
-        say_json({"account": options.name, "keys_ended": ended})
-    else:
-        say(f"{options.name} is removed; {ended} keys end, which doors notice within 5 s")
+    words = f"{options.name} is removed; {ended} keys end, which doors notice within 5 s"
+    tell({"account": options.name, "keys_ended": ended}, words, as_json=options.json)
     return Exit.DONE
 
 
@@ -190,10 +186,8 @@ def _list_keys(stores: connections.Collections, options: Options) -> int:
 def _revoke_key(stores: connections.Collections, options: Options) -> int:
     prefix = options.key[: keys.PREFIX_CHARACTERS]
     accounts.revoke_key(stores, prefix)
-    if options.json:
-        say_json({"key": prefix, "revoked": True})
-    else:
-        say(f"{prefix}… has ended; doors notice within 5 s, while MongoDB answers them")
+    words = f"{prefix}… has ended; doors notice within 5 s, while MongoDB answers them"
+    tell({"key": prefix, "revoked": True}, words, as_json=options.json)
     return Exit.DONE
 
 

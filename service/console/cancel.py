@@ -20,7 +20,7 @@ from service.console.arguments import (
     aged,
     named,
 )
-from service.console.output import agreed, note, say, say_json, span
+from service.console.output import agreed, note, say, span, tell
 from service.operator import cancel, catalogue
 from tracking.errors import MalformedJob
 from tracking.request import Origin, Slug, parse_slug
@@ -231,7 +231,6 @@ def _chosen(which: cancel.CancelFilter) -> str:
 
 
 def _sum_up(slug: Slug, tally: Tally, *, as_json: bool) -> None:
-    if as_json:
-        say_json({"slug": slug, "numbers": tally.numbers, "cancelled": tally.requests})
-        return
-    say(f"cancelled {tally.requests} requests for {tally.numbers} numbers of {slug}")
+    members = {"slug": slug, "numbers": tally.numbers, "cancelled": tally.requests}
+    words = f"cancelled {tally.requests} requests for {tally.numbers} numbers of {slug}"
+    tell(members, words, as_json=as_json)

@@ -8,7 +8,7 @@ import dataclasses
 from service.config import schema
 from service.console import settings, wording
 from service.console.arguments import Exit, Options, Parser, add_json
-from service.console.output import moment, say, say_json
+from service.console.output import moment, tell
 from service.operator import catalogue, health, look
 from service.worker.supervisor import pulse
 
@@ -31,17 +31,15 @@ def run_check(options: Options) -> int:
     """Say whether all servers answer and can be trusted; 0 when they do, also without a worker."""
     findings, workers, broken = asyncio.run(_ask(settings.loaded(options).config))
     worries = health.worries_of(findings)
-    if options.json:
-        live = None if workers is None else [dataclasses.asdict(each) for each in workers]
-        members = {"ok": not worries, "worries": [str(each) for each in worries], "workers": live}
-        say_json(members | {"broken": [str(each) for each in broken]})
-    else:
-        line = " ".join(map(str, worries)).rstrip(".")
-        words = [f"not ok: {line}" if worries else f"ok: {_WELL}"]
-        words += [] if workers is None else [wording.worker_words(workers)]
-        # All else works: a probe is to restart nothing for it.
-        words += [f"broken: {each}".rstrip(".") for each in broken]
-        say("; ".join(words))
+    live = None if workers is None else [dataclasses.asdict(each) for each in workers]
+    members = {"ok": not worries, "worries": [str(each) for each in worries], "workers": live}
+    members["broken"] = [str(each) for each in broken]
+    line = " ".join(map(str, worries)).rstrip(".")
+    words = [f"not ok: {line}" if worries else f"ok: {_WELL}"]
+    words += [] if workers is None else [wording.worker_words(workers)]
+    # All else works: a probe is to restart nothing for it.
+    words += [f"broken: {each}".rstrip(".") for each in broken]
+    tell(members, "; ".join(words), as_json=options.json)
     return Exit.NEGATIVE if worries else Exit.DONE
 
 
@@ -63,11 +61,9 @@ def _check_workers_here(options: Options) -> int:
     started_with = settings.installation(options)
     found = list(pulse.pulses(started_with))
     lives = any(each.beating for each in found)
-    if options.json:
-        say_json({"ok": lives, "workers": [dataclasses.asdict(each) for each in found]})
-    else:
-        line = "; ".join(map(_worded, found)) or f"no worker runs here with {started_with}"
-        say(f"{'ok' if lives else 'not ok'}: {line}")
+    line = "; ".join(map(_worded, found)) or f"no worker runs here with {started_with}"
+    members = {"ok": lives, "workers": [dataclasses.asdict(each) for each in found]}
+    tell(members, f"{'ok' if lives else 'not ok'}: {line}", as_json=options.json)
     return Exit.DONE if lives else Exit.NEGATIVE
 
 

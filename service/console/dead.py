@@ -27,7 +27,7 @@ from service.console.arguments import (
     from_one_on,
     named,
 )
-from service.console.output import agreed, moment, note, say, say_json, table
+from service.console.output import agreed, moment, note, say, say_json, table, tell
 from service.operator import catalogue, connections, dead, look, producer, resend
 from tracking.errors import MalformedJob, StoreError
 
@@ -187,10 +187,8 @@ def _chosen(options: Options, stores: connections.Collections) -> tuple[list[dea
 
 
 def _summed(options: Options, verb: str, done: int, failed: int) -> int:
-    if options.json:
-        say_json({verb: done, "failed": failed})
-    else:
-        say(f"{verb} {done}, failed {failed}")
+    words = f"{verb} {done}, failed {failed}"
+    tell({verb: done, "failed": failed}, words, as_json=options.json)
     return Exit.DONE if done and not failed else Exit.NEGATIVE
 
 

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import Console, Group
@@ -120,12 +119,7 @@ class Bar:
         self._task = self._progress.add_task("", total=self._total)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._print()
         self._progress.stop()
 

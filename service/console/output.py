@@ -27,6 +27,14 @@ def say_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, default=_plain) + "\n")
 
 
+def tell(members: dict[str, Any], words: str, *, as_json: bool) -> None:
+    """Print what was done: as one JSON object, or in words."""
+    if as_json:
+        say_json(members)
+    else:
+        say(words)
+
+
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: drawn on a terminal, else aligned columns without any decoration."""
     texts = [[printable(str(cell)) for cell in row] for row in rows]

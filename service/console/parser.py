@@ -128,19 +128,18 @@ def verb_module(verb: str) -> ModuleType:
 class _Later:
     """Finds what the module of a verb imports, and has it loaded when it is first used.
 
-    That works for modules, not for names out of them: `from service.operator import look`. A finder
-    of `sys.meta_path`.
+    A name out of a module is a use of it, so verbs write `from service.operator import look`. A
+    finder of `sys.meta_path`.
     """
 
     def __init__(self, module: str) -> None:
         self.module = module
-        self._now = (module, "service.console.output", "service.observe.redact")
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a module to load later; None for one that is loaded now."""
-        if name in self._now or not name.startswith(("service.", "asyncio")):
+        if name == self.module or not name.startswith(("service.", "asyncio")):
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec and spec.loader:

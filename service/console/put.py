@@ -195,14 +195,10 @@ def between_puts() -> Iterator[Callable[[], bool]]:
 
 def _line(each: put.Sendable, place: producer.JobRef, options: Options) -> tuple[TextIO, str]:
     """Tell where a request's line goes, and the line; it may be empty."""
-    text = f"{each.id}  {each.slug} {each.number}\n"
-    if options.wait is not None:
-        # There the outcome is its line on standard output; a made-up id is printed before.
-        return sys.stderr, text if each.made_up else ""
-    if options.json:
-        line = {"id": each.id, "slug": each.slug, "number": each.number}
-        text = json.dumps(line | place._asdict()) + "\n"
-    return sys.stdout, text
+    if options.wait is None:
+        return sys.stdout, rows.placed_line(each, place, as_json=options.json)
+    # There the outcome is its line on standard output; a made-up id is printed before.
+    return sys.stderr, rows.placed_line(each, place, as_json=False) if each.made_up else ""
 
 
 async def _wait_for(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from service.console import drawing, settings
+from service.console import drawing, rows, settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_json
 from service.console.output import note
-from service.observe.redact import printable
 from service.operator import catalogue, mirrored, producer, put, spool
 from tracking.errors import TubesDown
 
@@ -45,7 +43,7 @@ def run_recover(options: Options) -> int:
         note(f"{each}, and was left out")
     if options.dry_run:
         for one in good:
-            sys.stdout.write(_line(one, None, as_json=options.json))
+            sys.stdout.write(rows.placed_line(one, None, as_json=options.json))
     else:
         with producer.Producer(config.beanstalkd.servers) as to:
             for batch in producer.batches(good, TOGETHER):
@@ -78,18 +76,10 @@ def _put(to: producer.Producer, batch: Sequence[put.Sendable], *, as_json: bool)
         failed, placed = error, error.placed
     for each, place in zip(batch, placed, strict=True):
         if place:
-            sys.stdout.write(_line(each, place, as_json=as_json))
+            sys.stdout.write(rows.placed_line(each, place, as_json=as_json))
     if failed:
         what = f"not all were put, so put all of them again: {failed.message}"
         raise TubesDown(what, failed.fix) from failed
-
-
-def _line(each: put.Sendable, place: producer.JobRef | None, *, as_json: bool) -> str:
-    """Word a request that was put, or would be."""
-    if as_json:
-        line = {"id": each.id, "slug": each.slug, "number": each.number}
-        return json.dumps(line | (place._asdict() if place else {})) + "\n"
-    return printable(f"{each.id}  {each.slug} {each.number}") + "\n"
 
 
 def _recover_redis(options: Options) -> int:
@@ -99,7 +89,7 @@ def _recover_redis(options: Options) -> int:
     config = settings.loaded(options).config
     done = bad = ended = 0
     with (
-        mirrored.Recovery(config, dry_run=options.dry_run) as recovery,
+        mirrored.recovery_of(config, dry_run=options.dry_run) as recovery,
         drawing.Bar(recovery.total) as bar,
     ):
         for each in recovery.run():
@@ -109,7 +99,7 @@ def _recover_redis(options: Options) -> int:
                     bar.count(sys.stderr, f"worker.py: {each}, and was left out\n")
                 case mirrored.Recovered(kept, place):
                     done += 1
-                    bar.count(sys.stdout, _line(kept, place, as_json=options.json))
+                    bar.count(sys.stdout, rows.placed_line(kept, place, as_json=options.json))
                 case mirrored.Standing.ENDED:
                     ended += 1
                     bar.count(sys.stdout, "")

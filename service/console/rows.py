@@ -1,4 +1,4 @@
-"""Rows of requests, read from the command itself, a CSV file or lines of standard input."""
+"""Rows of requests: read from the command itself, a CSV file or standard input, and printed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import difflib
 import io
 import itertools
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import TextIO
 
 from service.console.arguments import Options, UsageError
-from service.operator.put import MEMBERS, Row
+from service.observe.redact import printable
+from service.operator.producer import JobRef
+from service.operator.put import MEMBERS, Row, Sendable
 from tracking.request import FIELDS, FIELDS_PREFIX
 
 
@@ -31,6 +34,14 @@ def read_rows(options: Options) -> Iterator[Row]:
             yield Row(row.where, filled, row.index)
     if not found:
         raise UsageError(_nothing(options))
+
+
+def placed_line(each: Sendable, place: JobRef | None, *, as_json: bool) -> str:
+    """Word a request that was put, and where; or one that would be."""
+    if as_json:
+        line = {"id": each.id, "slug": each.slug, "number": each.number}
+        return json.dumps(line | (place._asdict() if place else {})) + "\n"
+    return printable(f"{each.id}  {each.slug} {each.number}") + "\n"
 
 
 def _unfilled(options: Options, given: dict[str, str]) -> Iterator[Row]:

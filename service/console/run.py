@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import socket
 import sys
 
-from service.config import address, domain, load
+from service.config import address, load, schema
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_end_with
 from service.console.demo import performance
@@ -45,12 +46,12 @@ def run_run(options: Options) -> int:
         command=[*command, "run", "--child"],
         archiver=[*command, "run", "--archiver"],
         processes=config.worker.processes,
-        silence=domain.silence_seconds(config),
+        silence=schema.silence_seconds(config),
         grace=config.worker.grace_seconds,
         installation=settings.installation(options),
     )
     counted = counts.Counts()
-    emit = log.emitter(config.log.level, settings.log_lines(setting), counted.of_events())
+    emit = log.emitter(config.log.level, log_lines(setting), counted.of_events())
     made = parent.Parent(plan, emit, counted)
     if config.metrics.listen:
         # By name, so that who wants no metrics does not wait for the library.
@@ -58,6 +59,12 @@ def run_run(options: Options) -> int:
         listen = address.host_and_port(config.metrics.listen)
         exposition.serve(listen, counted, lambda: _processes(made), emit)
     return made.run()
+
+
+def log_lines(setting: load.Loaded) -> log.Lines:
+    """Say how the lines of this process are written."""
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    return log.lines(setting.config.log.format, address.secrets_of(setting.config), worker=worker)
 
 
 def _processes(of: parent.Parent) -> dict[counts.Key, float]:
@@ -71,7 +78,7 @@ def _run_child(setting: load.Loaded, descriptor: int, life: str) -> int:
     counted = counts.Counts()
     tie = lifeline.Lifeline(descriptor, stop_seconds, counted)
     counting = counted.of_events() if setting.config.metrics.listen else {}
-    log.set_up(setting.config.log.level, settings.log_lines(setting), counting)
+    log.set_up(setting.config.log.level, log_lines(setting), counting)
     # By name, as the parent runs this module too and must not import what a worker needs.
     code: int = importlib.import_module(life).run(setting.config, tie.beat)
     tie.beat()
@@ -88,7 +95,7 @@ def run_api(options: Options) -> int:
     beside = setting.file.resolve().parent if setting.file else settings.HOME
     if why := spool.unfit(beside / config.ingest.spool):
         raise UsageError(f"ingest.spool: {why}")
-    log.set_up(config.log.level, settings.log_lines(setting))
+    log.set_up(config.log.level, log_lines(setting))
     try:
         fit = serve.serve(config, listen, beside, door_alone=verb == "ingest")
     except (serve.NoKey, ResultsDown) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,12 @@ from msgspec import structs, to_builtins
 
 import service
 from service.config import paths
-from service.config.address import masked_value, secrets_of
+from service.config.address import masked_value
 from service.config.load import Loaded, load, which_file
 from service.config.machine import call_budget
 from service.config.schema import Config, Courier
 from service.console.arguments import Exit, Options, Parser, add_actions, add_json
 from service.console.output import say, say_json, table
-from service.observe.log import Lines, lines
 
 HOME = Path(service.__file__).parents[1]
 """Where worker.py and the shipped config.toml are."""
@@ -39,12 +37,6 @@ def config_arguments(parser: Parser) -> None:
 def loaded(options: Options) -> Loaded:
     """Read the configuration of `--config` and the environment. Raises ConfigError."""
     return load(options.config, os.environ, HOME)
-
-
-def log_lines(setting: Loaded) -> Lines:
-    """Say how the lines of this process are written."""
-    worker = f"{socket.gethostname()}:{os.getpid()}"
-    return lines(setting.config.log.format, secrets_of(setting.config), worker=worker)
 
 
 def installation(options: Options) -> str:

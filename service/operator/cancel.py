@@ -1,6 +1,6 @@
 """Cancelling waiting requests: of a number, one of them, or all that wait for a courier.
 
-`Which` filters, `CancelTarget` is a target, and `Kept` says why a request was not cancelled.
+`CancelFilter` chooses of what waits, and `NotCancelled` says why a request was not cancelled.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import platform
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from redis.asyncio import Redis
 
 from couriers.http.credentials import environment_name
 from couriers.registry import MODULES, wanted_credentials
@@ -21,11 +22,10 @@ from limits.admin.soundness import flaws_of
 from limits.archive import MARK_BYTES, waiting_of
 from service.config.address import masked_value
 from service.config.document import read
-from service.config.domain import limits_for
 from service.config.load import Loaded
 from service.config.machine import call_budget
 from service.config.paths import values
-from service.config.schema import Config, Worker
+from service.config.schema import Config, Worker, limits_for
 from service.operator.catalogue import Catalogue
 from service.operator.connections import collections_of, redis_of
 from service.operator.look import older_than_this
@@ -57,6 +57,8 @@ DAY_SECONDS, GIB = 86_400, 2**30
 ARCHIVED_WITHIN_SECONDS = 120.0
 """A worker archives within a minute, also after another one has vanished."""
 
+T = TypeVar("T")
+
 _LIBRARIES = ("aiohttp", "greenstalk", "msgspec", "pymongo", "redis")
 _WORRYING = frozenset({Grade.FULL, Grade.AWAY, Grade.LOSES, Grade.UNFIT})
 
@@ -82,21 +84,14 @@ async def findings_of(config: Config) -> list[Finding]:
 
 async def archive_findings(config: Config, slugs: Sequence[Slug]) -> list[Finding]:
     """Say what waits to be archived; nothing where Redis does not answer. `slugs`: all couriers."""
-    try:
-        async with redis_of(config) as redis:
-            return [archive_finding(config, slugs, *await waiting_of(redis))]
-    except (LimitsBroken, LimitsDown):
-        return []
+    waiting = await _asked(config, waiting_of)
+    return [archive_finding(config, slugs, *waiting)] if waiting else []
 
 
 async def key_findings(config: Config, slugs: Sequence[Slug]) -> list[Finding]:
     """Name keys and records that stop a courier; nothing where Redis does not answer."""
-    try:
-        async with redis_of(config) as redis:
-            flaws = await flaws_of(redis, map(courier_line, slugs))
-    except (LimitsBroken, LimitsDown):
-        return []
-    return [Finding("Redis", Grade.UNSURE, each.what, each.fix) for each in flaws]
+    flaws = await _asked(config, lambda redis: flaws_of(redis, map(courier_line, slugs)))
+    return [Finding("Redis", Grade.UNSURE, each.what, each.fix) for each in flaws or ()]
 
 
 def archive_finding(
@@ -115,11 +110,8 @@ def archive_finding(
 
 async def account_findings(config: Config) -> list[Finding]:
     """Say which workers keep this version from its start, and what several accounts follow."""
-    found = []
-    with suppress(LimitsBroken, LimitsDown):
-        async with redis_of(config) as redis:
-            older = older_than_this(await older_workers(redis))
-            found += [Finding("workers", Grade.UNSURE, each) for each in older]
+    older = older_than_this(await _asked(config, older_workers) or ())
+    found = [Finding("workers", Grade.UNSURE, each) for each in older]
     try:
         with collections_of(config) as stores:
             shared = await asyncio.to_thread(followed_by_several, stores.tracking)
@@ -131,11 +123,16 @@ async def account_findings(config: Config) -> list[Finding]:
 
 async def guard_findings(config: Config) -> list[Finding]:
     """Say which guards would fit what workers measured; nothing where Redis does not answer."""
-    try:
+    guards = await _asked(config, fitting_guards)
+    return [] if guards is None else [guard_finding(config, guards)]
+
+
+async def _asked(config: Config, ask: Callable[[Redis], Awaitable[T]]) -> T | None:
+    """Ask Redis; None where it does not answer, or what was asked for is broken."""
+    with suppress(LimitsBroken, LimitsDown):
         async with redis_of(config) as redis:
-            return [guard_finding(config, await fitting_guards(redis))]
-    except (LimitsBroken, LimitsDown):
-        return []
+            return await ask(redis)
+    return None
 
 
 def guard_finding(config: Config, guards: Mapping[str, int]) -> Finding:

@@ -18,11 +18,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum, auto
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+from pymongo.collection import Collection
 from redis.asyncio import Redis
 
 from limits.admin.operations import operations, waits_unnamed
@@ -56,43 +57,40 @@ class Recovered(NamedTuple):
     place: JobRef | None
 
 
+@contextmanager
+def recovery_of(config: Config, *, dry_run: bool) -> Iterator[Recovery]:
+    """Open what puts again. Raises StoreError, in the `with` block too: do it again."""
+    servers = config.beanstalkd.servers
+    with collections_of(config) as stores, Producer(servers) as producer:
+        open_ones = stores.operations
+        total = count_open(open_ones)
+        yield Recovery(config, dry_run, Catalogue(config), open_ones, producer, total)
+
+
+@dataclass(frozen=True, slots=True)
 class Recovery:
-    """One look at all open operations; a context manager. Raises StoreError: do it again."""
+    """One look at all open operations, `total` of them; `recovery_of` opens it."""
 
-    def __init__(self, config: Config, *, dry_run: bool) -> None:
-        self._config = config
-        self._dry_run = dry_run
-        self._catalogue = Catalogue(config)
-        self._closing = ExitStack()
-        self.total = 0
-
-    def __enter__(self) -> Self:
-        self._operations = self._closing.enter_context(collections_of(self._config)).operations
-        self._producer = self._closing.enter_context(Producer(self._config.beanstalkd.servers))
-        self.total = count_open(self._operations)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closing.__exit__(kind, error, trace)
+    config: Config
+    dry_run: bool
+    couriers: Catalogue
+    stored: Collection[Document]
+    producer: Producer
+    total: int
 
     def run(self) -> Iterator[Recovered | Standing | Bad]:
         """Put what is open and unknown to Redis; tells of each that is open."""
-        for found in open_operations(self._operations):
+        for found in open_operations(self.stored):
             for documents in batches(found, TOGETHER):
                 yield from self._some(documents)
 
     def _some(self, documents: Sequence[Document]) -> Iterator[Recovered | Standing | Bad]:
-        known = asyncio.run(_known(self._config, documents))
+        known = asyncio.run(_known(self.config, documents))
         left = [each for each in documents if each["_id"] not in known]
         yield from [Standing.WAITS] * len(known)
         ended = self._ended(left)
-        if ended and not self._dry_run:
-            self._operations.delete_many({"_id": {"$in": ended}})
+        if ended and not self.dry_run:
+            self.stored.delete_many({"_id": {"$in": ended}})
         yield from [Standing.ENDED] * len(ended)
         lost = [each for each in left if each["_id"] not in ended]
         read = [self._read(each) for each in lost]
@@ -104,20 +102,20 @@ class Recovery:
             for document, each in zip(lost, read, strict=True)
             if document["anonymous"] and isinstance(each, Sendable)
         ]
-        if unnamed and not self._dry_run:
-            self._operations.delete_many({"_id": {"$in": unnamed}})
+        if unnamed and not self.dry_run:
+            self.stored.delete_many({"_id": {"$in": unnamed}})
 
     def _ended(self, documents: Sequence[Document]) -> list[str]:
         if not documents:
             return []
         admitted = {each["_id"]: each["admitted_at"] for each in documents}
-        found = find_operations(self._operations, list(admitted))
+        found = find_operations(self.stored, list(admitted))
         return [each["id"] for each in found if each["finished_at"] >= admitted[each["id"]]]
 
     def _read(self, document: Document) -> Sendable | Bad:
         identity = document["_id"]
         try:
-            request = decode_request(bytes(document["body"]), self._catalogue.resolve)
+            request = decode_request(bytes(document["body"]), self.couriers.resolve)
         except (MalformedJob, LookupError, TypeError) as error:
             return Bad(identity, str(error))
         if request.id is None:
@@ -126,11 +124,11 @@ class Recovery:
         return Sendable(request.id or "", request.slug, request.number, body)
 
     def _put(self, sendables: Sequence[Sendable]) -> Iterator[Recovered]:
-        if self._dry_run or not sendables:
+        if self.dry_run or not sendables:
             yield from (Recovered(each, None) for each in sendables)
             return
         try:
-            placed = self._producer.put([each.body for each in sendables], PutOptions())
+            placed = self.producer.put([each.body for each in sendables], PutOptions())
         except NotPut as error:
             told = f"not all were put, so begin again: {error.message}"
             raise TubesDown(told, error.fix) from error

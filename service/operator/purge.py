@@ -39,15 +39,14 @@ def purge(config: Config, progress: Callable[[str, int, int], None], *, dry: boo
         for kind, count in old:
             done = count if dry else _purge(kind, count, progress)
             purged.counts[kind.name] = purged.counts.get(kind.name, 0) + done
-        for server in config.beanstalkd.servers:
+        for server in config.beanstalkd.servers if not dry else ():
             try:
-                purged.buried_jobs += (
-                    _buried(config, server)
-                    if dry
-                    else sum(1 for _ in old_jobs(server, stores.dead, names.dead_keep_days))
-                )
+                gone = old_jobs(server, stores.dead, names.dead_keep_days)
+                purged.buried_jobs += sum(1 for _ in gone)
             except TubesDown as error:
                 purged.failed.append(f"{server}: {error}")
+    if dry:
+        _count_buried(config, purged)
     return purged
 
 
@@ -62,11 +61,8 @@ def _purge(kind: Kind, count: int, progress: Callable[[str, int, int], None]) ->
     return total
 
 
-def _buried(config: Config, server: str) -> int:
+def _count_buried(config: Config, purged: Purged) -> None:
     with Producer(config.beanstalkd.servers) as producer:
         for tubes in producer.tubes():
-            if tubes.server == server:
-                if tubes.error:
-                    raise TubesDown(tubes.error)
-                return tubes.buried
-    return 0
+            purged.buried_jobs += tubes.buried
+            purged.failed += [f"{tubes.server}: {tubes.error}"] if tubes.error else []

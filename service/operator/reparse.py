@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pymongo.collection import Collection
 
 from couriers.registry import Courier, Registry
-from service.config.domain import recheck_for
-from service.config.schema import Config
+from service.config.schema import Config, recheck_for
 from service.operator.catalogue import Catalogue
 from service.operator.connections import collections_of
 from service.worker.results.connection import Marks

@@ -22,7 +22,8 @@ import pymongo
 
 from limits.rules import Rules
 from service.config.load import load
-from service.console.settings import HOME, log_lines
+from service.console.run import log_lines
+from service.console.settings import HOME
 from service.observe import log
 from service.ports import Done, Job, Outcome
 from service.worker.wiring.lines import LineWork

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.config.check import ConfigError, Problem
 from service.config.load import load
+from service.config.problems import ConfigError, Problem
 
 
 def problems(folder: Path, text: str = "", **variables: str) -> list[Problem]:

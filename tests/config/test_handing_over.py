@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from service.config.address import masked_value, secrets_of
-from service.config.domain import courier_settings, recheck_for, rules_for, silence_seconds
+from service.config.domain import courier_settings, rules_for
 from service.config.load import load
-from service.config.schema import Config, Limits, Recheck, SlugLimits, SlugRecheck
+from service.config.schema import (
+    Config,
+    Limits,
+    Recheck,
+    SlugLimits,
+    SlugRecheck,
+    recheck_for,
+    silence_seconds,
+)
 from tracking.request import Slug
 
 TEXT = """

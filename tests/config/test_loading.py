@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.config.check import ConfigError
 from service.config.load import Loaded, load
+from service.config.problems import ConfigError
 from service.config.schema import Config
 
 NOWHERE = Path("/nonexistent")

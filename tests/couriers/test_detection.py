@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from couriers.detection import MEANINGS, Sign, detect
 from couriers.http.credentials import CourierSettings
-from couriers.reading.numbers import s10_checks
+from couriers.reading.numbers import gs1 as gs1_checks
+from couriers.reading.numbers import luhn, mod_37_36, s10_checks
 from couriers.registry import Registry
 from tracking.errors import MalformedJob
 from tracking.request import Slug
@@ -29,6 +32,25 @@ def s10(prefix: str, digits: str, country: str) -> str:
     rest = sum(int(digit) * weight for digit, weight in zip(digits, (8, 6, 4, 2, 3, 5, 9, 7))) % 11  # noqa: B905 - eight of each
     check = {0: 5, 1: 0}.get(rest, 11 - rest)
     return f"{prefix}{digits}{check}{country}"
+
+
+@pytest.mark.parametrize(
+    ("check", "number"),
+    [
+        (gs1_checks, "4006381333931"),  # a GTIN-13
+        (gs1_checks, "106141412345678908"),  # an SSCC
+        (luhn, "79927398713"),  # the usual example of Luhn's
+        (luhn, "4111111111111111"),  # a card number for trials
+        (mod_37_36, "A12425GABC1234002M"),  # the example of the GRid Standard
+    ],
+)
+def test_a_check_of_a_standard_takes_its_published_example_and_no_other_last_character(
+    check: Callable[[str], bool], number: str
+) -> None:
+    others = {each for each in "0123456789" if each != number[-1]}
+
+    assert check(number)
+    assert not any(check(number[:-1] + each) for each in others)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from portion import examples
 from couriers.http.fetch import root
 from couriers.registry import Registry
 from service.config.address import BadAddress, check_http, secrets_of
-from service.config.check import ConfigError
 from service.config.domain import courier_settings, redis_address, rules_for
 from service.config.load import Loaded, load
 from service.config.paths import Path as Setting
 from service.config.paths import is_section, kind_at, settings_of
+from service.config.problems import ConfigError
 from service.config.schema import Config
 from tracking.request import Slug
 

@@ -168,5 +168,5 @@ def _tell(
     for slug, number in lost(evidence):
         console.print(f"[red]lost: {slug} {number}[/red]")
     good = all(figure.kept for figure in judged)
-    console.print(screen.verdict(good))
+    console.print(screen.KEPT if good else screen.BROKEN)
     return Exit.DONE if good else Exit.NEGATIVE

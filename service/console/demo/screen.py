@@ -31,6 +31,8 @@ from service.console.demo.script import (
 from service.operator.look import LineSnapshot
 from tracking.line import Line
 
+KEPT = "\nEvery promise was kept.\n"
+BROKEN = "\n[bold red]A promise was not kept: look for WRONG above.[/bold red]\n"
 PLAIN_EVERY_SECONDS = 3.0
 SAMPLES = 5
 LEGEND = Text(
@@ -175,13 +177,6 @@ def proof(figures: Iterable[Figure]) -> Table:
         mark = "[green]ok[/green]" if figure.kept else "[bold red]WRONG[/bold red]"
         table.add_row(figure.name, figure.value, figure.promised, mark if figure.promised else "")
     return table
-
-
-def verdict(good: bool) -> str:  # noqa: FBT001 - the only thing it is about
-    """The last word of the proof."""
-    if good:
-        return "\nEvery promise was kept.\n"
-    return "\n[bold red]A promise was not kept: look for WRONG above.[/bold red]\n"
 
 
 def _undrawn(title: str) -> Table:

@@ -75,9 +75,7 @@ def requests() -> Iterator[Request]:
 
 def body(request: Request) -> bytes:
     """The job of one request."""
-    slug, number = request
-    payload = {"slug": slug, "number": number}
-    return json.dumps({"type": "requests_flow", "payload": payload}).encode()
+    return json.dumps({"type": "requests_flow", "payload": posted(request)}).encode()
 
 
 def posted(request: Request) -> dict[str, str]:

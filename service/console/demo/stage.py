@@ -88,9 +88,7 @@ def open_stage() -> Iterator[Stage]:
             why = process.stderr.read().decode() if process.stderr else ""
             raise UsageError(f"the demo's servers did not start: {why.strip()}")
         found = json.loads(first)
-        environment = found.pop("environment")
-        disk = found.pop("disk")
-        yield Stage(found, environment, disk)
+        yield Stage(found, found.pop("environment"), found.pop("disk"))
     finally:
         with suppress(BrokenPipeError):
             process.communicate(timeout=STOP_SECONDS)

@@ -15,8 +15,8 @@ from typing import Literal, Protocol
 from couriers.registry import Registry
 from limits.archive import ToArchive
 from limits.connect import open_redis
-from service.config.domain import courier_settings, redis_address, silence_seconds
-from service.config.schema import Config
+from service.config.domain import courier_settings, redis_address
+from service.config.schema import Config, silence_seconds
 from service.observe.background import Background
 from service.worker.results.connection import Store
 from service.worker.results.database import names_of

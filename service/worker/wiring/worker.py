@@ -14,9 +14,8 @@ from msgspec import structs
 
 from couriers.http.fetch import Tracker
 from service import REFUSED
-from service.config.domain import recheck_for, silence_seconds
 from service.config.machine import CallBudget, call_budget, calm_the_collector, raise_open_files
-from service.config.schema import Config
+from service.config.schema import Config, recheck_for, silence_seconds
 from service.observe.background import Background
 from service.observe.events import Event
 from service.observe.log import emit

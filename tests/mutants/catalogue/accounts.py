@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-APART = "limits/test_accounts.py"
+APART = "limits/test_split_accounts.py"
 DOCUMENTS = "results/test_document.py"
 UNLOCKED = "door/test_parcels_over_http.py"
 
@@ -27,7 +27,7 @@ MUTANTS = (
         old="  if not serves(verdict, record) then return function() return false end end\n",
         new="",
         tests=(
-            "limits/test_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
+            "limits/test_admit_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
         ),
     ),
     Mutant(
@@ -55,7 +55,7 @@ MUTANTS = (
         old="  while #ids > 0 do\n    take(ids)\n",
         new="  while #ids > 0 do\n",
         tests=(
-            "limits/test_accounts.py::test_every_request_of_a_shared_store_is_answered_by_a_call_of_its_own_account",
+            "limits/test_split_accounts.py::test_every_request_of_a_shared_store_is_answered_by_a_call_of_its_own_account",
         ),
     ),
     Mutant(
@@ -64,7 +64,7 @@ MUTANTS = (
         where="limits/lua/lib/record.lua",
         old="return not answer.accounts and (asked.auto",
         new="return (asked.auto",
-        tests=("limits/test_accounts.py::test_an_answer_of_a_version_before_is_nobodys",),
+        tests=("limits/test_split_accounts.py::test_an_answer_of_a_version_before_is_nobodys",),
     ),
     Mutant(
         name="an answer is fresh for who names a field that it was not asked with",
@@ -73,7 +73,7 @@ MUTANTS = (
         old="(asked.auto or cover(answer.fields, asked.fields))",
         new="true",
         tests=(
-            "limits/test_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
+            "limits/test_admit_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
         ),
     ),
     Mutant(

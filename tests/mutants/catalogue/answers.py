@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-CANCEL = "limits/test_cancelling.py::"
+CANCEL = "limits/test_cancel.py::"
 FLAWS = "limits/test_original_flaws.py::"
-FORGETS = "limits/test_redis_forgets.py::"
-FRESH = "limits/test_freshness.py::"
-HISTORY = "limits/test_operations.py::"
-LINE = "limits/test_line.py::"
+FORGETS = "limits/test_epoch.py::"
+FRESH = "limits/test_admit_freshness.py::"
+HISTORY = "limits/test_admit_operations.py::"
+LINE = "limits/test_lists.py::"
 TALLIES = "limits/test_tallies.py::"
-MANY = "limits/test_many_operations.py::"
+MANY = "limits/test_finish.py::"
 ORDER = "flow/test_order_of_steps.py::"
-RECOVERY = "limits/test_recovery.py::"
-SPANS = "limits/test_longer_spans.py::"
-STATES = "limits/test_states.py::"
-APART = "limits/test_accounts.py::"
+RECOVERY = "limits/test_sweep.py::"
+SPANS = "limits/test_add_up.py::"
+STATES = "limits/test_state.py::"
+APART = "limits/test_split_accounts.py::"
 
 MUTANTS = (
     Mutant(

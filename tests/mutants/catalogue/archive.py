@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-REDIS = "limits/test_ended_operations.py::"
+REDIS = "limits/test_archive.py::"
 MONGODB = "upkeep/test_archiver.py::"
 STEPS = "flow/test_order_of_steps.py::"
 MIRROR = "results/test_operations_in_mongodb.py::"

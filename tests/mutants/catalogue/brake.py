@@ -5,11 +5,11 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 BRAKE = "limits/test_brake.py::"
-BLAME = "limits/test_blame.py::"
-REFUSED = "limits/test_refused_lines.py::"
-UNNOTICED = "limits/test_calls_nobody_waited_for.py::"
-SLOTS = "limits/test_slots.py::"
-CREDENTIALS = "limits/test_changed_credentials.py::"
+BLAME = "limits/test_brake_blame_and_refusals.py::"
+REFUSED = "limits/test_brake_blame_and_refusals.py::"
+UNNOTICED = "limits/test_finish.py::"
+SLOTS = "limits/test_lanes_and_slots.py::"
+CREDENTIALS = "limits/test_brake.py::"
 PAUSING = "limits/test_pausing.py::"
 FAILED = "flow/test_failed_calls.py::"
 OUTAGES = "simulation/test_outages.py::"
@@ -176,7 +176,7 @@ MUTANTS = (
         where="limits/lua/retry.lua",
         old="now_ms + math.max(stops_ms or 0, own_ms)",
         new="now_ms",
-        tests=("limits/test_line.py::test_a_retry_that_is_not_due_keeps_nobody_waiting",),
+        tests=("limits/test_lists.py::test_a_retry_that_is_not_due_keeps_nobody_waiting",),
     ),
     Mutant(
         name="who failed before the line stopped is late when it goes on",
@@ -342,6 +342,6 @@ MUTANTS = (
         where="service/worker/wiring/lines.py",
         old="        if not lines.is_marked(line, mark):\n",
         new="        if mark:\n",
-        tests=("limits/test_changed_credentials.py::test_the_same_credentials_end_no_pause",),
+        tests=("limits/test_brake.py::test_the_same_credentials_end_no_pause",),
     ),
 )

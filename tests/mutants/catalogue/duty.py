@@ -157,6 +157,6 @@ MUTANTS = (
         where="limits/pipeline.py",
         old=" and waited >= confirmed):",
         new=" and waited):",
-        tests=("limits/test_takeovers.py::test_a_step_waits_for_as_many_replicas_as_it_should",),
+        tests=("limits/test_epoch.py::test_a_step_waits_for_as_many_replicas_as_it_should",),
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-TAKEN = "limits/test_groups_taken.py::"
-ENDED = "limits/test_groups_ended.py::"
+TAKEN = "limits/test_take_groups.py::"
+ENDED = "limits/test_finish_groups.py::"
 FLOW = "flow/test_groups.py::"
 
 MUTANTS = (

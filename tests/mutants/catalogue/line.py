@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-CANCEL = "limits/test_cancelling.py::"
-DRAINER = "limits/test_drainer.py::"
-EXPIRY = "limits/test_expiry.py::"
-FLAG = "limits/test_flag_estimate.py::"
+CANCEL = "limits/test_cancel.py::"
+DRAINER = "limits/test_draining.py::"
+EXPIRY = "limits/test_admit_expiry_and_rechecks.py::"
+FLAG = "limits/test_draining.py::"
 FLAWS = "limits/test_original_flaws.py::"
-LEAVING = "limits/test_leaving_early.py::"
-FRESH = "limits/test_freshness.py::"
-LINE = "limits/test_line.py::"
-LONG = "limits/test_long_scripts.py::"
+LEAVING = "limits/test_cancel_where_and_gaps.py::"
+FRESH = "limits/test_admit_freshness.py::"
+LINE = "limits/test_lists.py::"
+LONG = "limits/test_batch.py::"
 LOST = "limits/test_lost_replies.py::"
 PLACE = "limits/test_place.py::"
-RECHECKS = "limits/test_rechecks.py::"
+RECHECKS = "limits/test_admit_expiry_and_rechecks.py::"
 
 MUTANTS = (
     Mutant(
@@ -230,7 +230,7 @@ MUTANTS = (
         old="origin == (asked.origin or origin)",
         new="true",
         tests=(
-            "limits/test_cancel_where.py::test_of_a_number_only_those_are_cancelled_that_are_meant",
+            "limits/test_cancel_where_and_gaps.py::test_of_a_number_only_those_are_cancelled_that_are_meant",
         ),
     ),
     Mutant(

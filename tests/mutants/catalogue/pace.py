@@ -5,11 +5,11 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CLOCK = "limits/test_clock.py::"
-LINES = "limits/test_lines_of_limits.py::"
+LINES = "limits/test_clear_and_lines.py::"
 LEAPS = "limits/test_clock.py::"
 FLAWS = "limits/test_original_flaws.py::"
-PACE = "limits/test_pace.py::"
-PERMIT = "limits/test_call_permit.py::"
+PACE = "limits/test_lanes_and_slots.py::"
+PERMIT = "limits/test_permit.py::"
 VIOLATIONS = "limits/test_violations.py::"
 SCATTER = "limits/test_scatter.py::"
 

@@ -6,17 +6,17 @@ from mutants.mutant import Mutant
 
 BROKEN = "limits/test_broken_keys.py::"
 DEMOTED = "limits/test_sentinels.py::"
-DRAINER = "limits/test_drainer.py::"
-FULL = "limits/test_full_redis.py::"
-FORGETS = "limits/test_redis_forgets.py::"
+DRAINER = "limits/test_draining.py::"
+FULL = "limits/test_admit_when_full.py::"
+FORGETS = "limits/test_epoch.py::"
 INSPECTION = "limits/test_inspection.py::"
-LINES = "limits/test_lines_of_limits.py::"
+LINES = "limits/test_clear_and_lines.py::"
 LINES_BROKEN = "flow/test_broken_lines.py::"
-RECOVERY = "limits/test_recovery.py::"
-STRANDED = "limits/test_stranded_calls.py"
+RECOVERY = "limits/test_sweep.py::"
+STRANDED = "limits/test_lost_replies.py"
 REPLIES = "limits/test_lost_replies.py::"
-TAKEOVERS = "limits/test_takeovers.py::"
-SENDS = "limits/test_send_reports.py::"
+TAKEOVERS = "limits/test_epoch.py::"
+SENDS = "limits/test_permit.py::"
 
 MUTANTS = (
     Mutant(
@@ -143,7 +143,7 @@ MUTANTS = (
         old='        return f"{self.token}-{digest.hexdigest()}"\n',
         new="        return next(self.ids) + digest.hexdigest()\n",
         tests=(
-            "limits/test_stranded_calls.py::test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply",
+            "limits/test_lost_replies.py::test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply",
         ),
     ),
     Mutant(
@@ -268,7 +268,7 @@ MUTANTS = (
         where="limits/lua/retry.lua",
         old="record.attempts = (record.attempts or 0) + 1",
         new="record.attempts = record.attempts or 0",
-        tests=("limits/test_operations.py::test_attempts_count_answers_to_be_repeated",),
+        tests=("limits/test_admit_operations.py::test_attempts_count_answers_to_be_repeated",),
     ),
     Mutant(
         name="an admission that is sent again is granted again",
@@ -338,7 +338,7 @@ MUTANTS = (
         old="elseif name and name == known and count < (tonumber(ARGV[5]) or 0) then",
         new="elseif false then",
         tests=(
-            "limits/test_takeovers.py::test_a_lower_count_than_was_seen_is_that_of_an_older_copy",
+            "limits/test_epoch.py::test_a_lower_count_than_was_seen_is_that_of_an_older_copy",
         ),
     ),
     Mutant(
@@ -363,7 +363,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="    call('HSET', REQUESTS, '!relist', is_cut and (from or '0') or ahead)\n",
         new="",
-        tests=("limits/test_lists_by_hand.py::test_a_long_deleted_list_is_written_again_in_steps",),
+        tests=("limits/test_lists.py::test_a_long_deleted_list_is_written_again_in_steps",),
     ),
     Mutant(
         name="what a scan gives at once is put back at once, however much it is",
@@ -372,7 +372,7 @@ MUTANTS = (
         old="is_cut = relisted and budget.left <= 0",
         new="is_cut = false",
         tests=(
-            "limits/test_lists_by_hand.py::test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",
+            "limits/test_lists.py::test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",
         ),
     ),
     Mutant(
@@ -390,7 +390,7 @@ MUTANTS = (
         old="(from or may_have_no_place())",
         new="(from or nobody_waits())",
         tests=(
-            "limits/test_lists_by_hand.py::test_a_deleted_list_is_written_again_while_others_wait",
+            "limits/test_lists.py::test_a_deleted_list_is_written_again_while_others_wait",
         ),
     ),
     Mutant(

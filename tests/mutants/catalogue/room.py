@@ -8,7 +8,7 @@ ROOM = "flow/test_call_slots.py::"
 DRAINER = "flow/test_drainer_slots.py::"
 RESERVING = "tubes/test_intake.py::"
 AWAY = "flow/test_results_away.py::"
-FULL = "limits/test_full_redis.py::"
+FULL = "limits/test_admit_when_full.py::"
 REFUSED = "flow/test_full_redis_waits.py::"
 STORE = "results/test_connection.py::"
 ORDER = "flow/test_order_of_steps.py::"
@@ -37,7 +37,7 @@ MUTANTS = (
         where="limits/lua/admit.lua",
         old="  if request.full then return nil, 'room' end\n",
         new="",
-        tests=("limits/test_full_process.py::test_admit_parks_for_a_process_that_is_full",),
+        tests=("limits/test_admit_when_full.py::test_admit_parks_for_a_process_that_is_full",),
     ),
     Mutant(
         name="the place of a call that fails is lost",
@@ -96,7 +96,7 @@ MUTANTS = (
         old="    if room == 0 then return grants, 'room', now end",
         new="    if room <= 0 then return grants, 'room', now end",
         tests=(
-            "limits/test_full_process.py::test_a_full_process_keeps_the_duty_until_it_asks_again",
+            "limits/test_admit_when_full.py::test_a_full_process_keeps_the_duty_until_it_asks_again",
         ),
     ),
     Mutant(
@@ -106,7 +106,7 @@ MUTANTS = (
         old=" and at <= now + rules.late_us + rules.window_us",
         new="",
         tests=(
-            "limits/test_full_process.py::test_who_has_room_takes_the_duty_over_from_a_full_process",
+            "limits/test_admit_when_full.py::test_who_has_room_takes_the_duty_over_from_a_full_process",
         ),
     ),
     Mutant(

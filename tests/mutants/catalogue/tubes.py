@@ -45,7 +45,7 @@ MUTANTS = (
         where="limits/workers.py",
         old="    return bool(0 < left_ms <= LIVES_SECONDS * 1000)\n",
         new="    return until_ms is not None\n",
-        tests=("limits/test_running.py::test_what_a_worker_knew_is_forgotten_with_it",),
+        tests=("limits/test_workers.py::test_what_a_worker_knew_is_forgotten_with_it",),
     ),
     Mutant(
         name="a job's handle outlives its connection",

@@ -1,4 +1,4 @@
-"""An operation goes through its states as the table allows; an id is that of one parcel."""
+"""The states of an operation (lua/lib/state.lua) follow the table; an id is that of one parcel."""
 
 from __future__ import annotations
 

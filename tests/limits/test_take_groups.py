@@ -1,4 +1,4 @@
-"""Several numbers of one line go with one call: one permit, one lease, one start."""
+"""Several numbers of one line are taken with one call: one permit, one lease, one start."""
 
 from __future__ import annotations
 

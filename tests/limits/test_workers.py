@@ -1,4 +1,4 @@
-"""Which workers live, and which calls run."""
+"""Workers (limits/workers.py): which of them live, and which calls run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group's slot is free with the last end of its numbers, and each of them ends for itself."""
+"""The end of a group: its slot is free with the last of its numbers, each ends for itself."""
 
 from __future__ import annotations
 

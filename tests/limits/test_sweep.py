@@ -1,4 +1,4 @@
-"""What vanished workers leave behind comes back: calls, slots, requests, the duty to ask."""
+"""What lua/sweep.lua takes back of vanished workers: calls, slots, requests, the duty to ask."""
 
 from __future__ import annotations
 

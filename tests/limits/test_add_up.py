@@ -1,4 +1,4 @@
-"""Longer spans are sums of shorter ones, however many processes make them, and how often."""
+"""Longer spans are sums of shorter ones (lua/add_up.lua), however many processes make them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call answers everyone who finds it fresh enough; who does not is asked for again."""
+"""One call answers everyone who finds it fresh enough; it asks again for whom it does not."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ from mutants.mutant import Mutant
 APART = "limits/test_split_accounts.py"
 DOCUMENTS = "results/test_document.py"
 UNLOCKED = "door/test_parcels_over_http.py"
+FRESH = "limits/test_admit_freshness.py::"
+RECHECK = "upkeep/test_recheck.py::"
 
 MUTANTS = (
     Mutant(
@@ -26,9 +28,7 @@ MUTANTS = (
         where="limits/lua/finish.lua",
         old="  if not serves(verdict, record) then return function() return false end end\n",
         new="",
-        tests=(
-            "limits/test_admit_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
-        ),
+        tests=(FRESH + "test_who_names_another_field_while_its_number_runs_is_called_after_it",),
     ),
     Mutant(
         name="a number pushed by hand in an account's name is asked for that account",
@@ -72,9 +72,7 @@ MUTANTS = (
         where="limits/lua/lib/record.lua",
         old="(asked.auto or cover(answer.fields, asked.fields))",
         new="true",
-        tests=(
-            "limits/test_admit_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
-        ),
+        tests=(FRESH + "test_who_names_another_field_while_its_number_runs_is_called_after_it",),
     ),
     Mutant(
         name="all accounts share one document of a parcel",
@@ -93,8 +91,6 @@ MUTANTS = (
         where="service/worker/upkeep/recheck.py",
         old='parse_account(document.get("account", MAIN))',
         new="MAIN",
-        tests=(
-            "upkeep/test_recheck.py::test_each_account_s_document_is_asked_for_with_its_own_fields",
-        ),
+        tests=(RECHECK + "test_each_account_s_document_is_asked_for_with_its_own_fields",),
     ),
 )

@@ -33,9 +33,8 @@ MUTANTS = (
         name="a batch is reported before it is stored",
         breaks="I1",
         where="service/worker/upkeep/archiver.py",
-        old="        archive = partial(",
-        new="        self._reported = [Archived(each, DAY_MS) for each in given]\n"
-        "        archive = partial(",
+        old="        archive",
+        new="        self._reported = [Archived(each, DAY_MS) for each in given]\n        archive",
         tests=(MONGODB + "test_while_mongodb_is_away_all_stays_in_redis_and_is_archived_later",),
     ),
     Mutant(

@@ -7,6 +7,8 @@ from mutants.mutant import Mutant
 DUTY = "flow/test_drains_and_sweeps.py::"
 PARENT = "console/test_parent.py::"
 PREFLIGHT = "preflight/test_preflight.py::"
+CONNECTION = "results/test_connection.py::"
+DEFECTS = "flow/test_defects_over_a_job.py::"
 
 MUTANTS = (
     Mutant(
@@ -55,9 +57,7 @@ MUTANTS = (
         where="service/worker/results/connection.py",
         old="        except Exception as error:  # noqa: BLE001 - a defect",
         new="        except ZeroDivisionError as error:  # noqa: BLE001 - a defect",
-        tests=(
-            "results/test_connection.py::test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting",
-        ),
+        tests=(CONNECTION + "test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting",),
     ),
     Mutant(
         name="a job over which we stumble is kept",
@@ -73,9 +73,7 @@ MUTANTS = (
         where="service/worker/flow/handle.py",
         old="            if not await self._defects.add(job.key):\n",
         new="            if await self._defects.add(job.key) or True:\n",
-        tests=(
-            "flow/test_defects_over_a_job.py::test_after_too_many_it_is_recorded_and_then_buried",
-        ),
+        tests=(DEFECTS + "test_after_too_many_it_is_recorded_and_then_buried",),
     ),
     Mutant(
         name="a background task that ends stays ended",

@@ -42,10 +42,8 @@ MUTANTS = (
         name="an answer that could not be stored counts as given",
         breaks="I1",
         where="service/worker/flow/call.py",
-        old="            except UnreadableAnswer as error:\n",
-        new="            except ResultsDown:\n"
-        "                pass\n"
-        "            except UnreadableAnswer as error:\n",
+        old="UnreadableAnswer as error:\n",
+        new="ResultsDown:\n                pass\n            except UnreadableAnswer as error:\n",
         tests=(ORDER + "test_an_answer_that_cannot_be_stored_is_asked_for_again",),
     ),
     Mutant(

@@ -95,9 +95,7 @@ MUTANTS = (
         where="limits/lua/lib/taking.lua",
         old="    if room == 0 then return grants, 'room', now end",
         new="    if room <= 0 then return grants, 'room', now end",
-        tests=(
-            "limits/test_admit_when_full.py::test_a_full_process_keeps_the_duty_until_it_asks_again",
-        ),
+        tests=(FULL + "test_a_full_process_keeps_the_duty_until_it_asks_again",),
     ),
     Mutant(
         name="a slug waits for a full process although another one has room",
@@ -105,9 +103,7 @@ MUTANTS = (
         where="limits/lua/lib/taking.lua",
         old=" and at <= now + rules.late_us + rules.window_us",
         new="",
-        tests=(
-            "limits/test_admit_when_full.py::test_who_has_room_takes_the_duty_over_from_a_full_process",
-        ),
+        tests=(FULL + "test_who_has_room_takes_the_duty_over_from_a_full_process",),
     ),
     Mutant(
         name="a call follows another one while no answer could be stored",

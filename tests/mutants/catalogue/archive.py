@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 REDIS = "limits/test_archive.py::"
 MONGODB = "upkeep/test_archiver.py::"
-STEPS = "flow/test_order_of_steps.py::"
+STEPS = "flow/test_handle.py::"
 MIRROR = "results/test_operations_in_mongodb.py::"
 RECOVER = "console/test_recover.py::"
 

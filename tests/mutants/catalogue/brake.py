@@ -9,7 +9,7 @@ BLAME = "limits/test_brake_blame_and_refusals.py::"
 UNNOTICED = "limits/test_finish.py::"
 SLOTS = "limits/test_lanes_and_slots.py::"
 PAUSING = "limits/test_pausing.py::"
-FAILED = "flow/test_failed_calls.py::"
+FAILED = "flow/test_tracking_work.py::"
 OUTAGES = "simulation/test_outages.py::"
 
 MUTANTS = (

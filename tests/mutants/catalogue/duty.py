@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-DUTY = "flow/test_drains_and_sweeps.py::"
+DUTY = "flow/test_drain.py::"
 PARENT = "console/test_parent.py::"
 PREFLIGHT = "preflight/test_preflight.py::"
 CONNECTION = "results/test_connection.py::"
-DEFECTS = "flow/test_defects_over_a_job.py::"
+DEFECTS = "flow/test_receive.py::"
 
 MUTANTS = (
     Mutant(
@@ -65,7 +65,7 @@ MUTANTS = (
         where="service/worker/flow/receive.py",
         old="    await job.release()\n",
         new="",
-        tests=("flow/test_defects_over_a_job.py::test_it_goes_back",),
+        tests=("flow/test_receive.py::test_it_goes_back",),
     ),
     Mutant(
         name="a job over which we stumble is never given up",

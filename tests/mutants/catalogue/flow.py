@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-DUTY = "flow/test_drains_and_sweeps.py::"
-ORDER = "flow/test_order_of_steps.py::"
+DUTY = "flow/test_drain.py::"
+ORDER = "flow/test_handle.py::"
 FLAWS = "acceptance/test_flaws_of_the_original.py::"
 AWAY = "flow/test_results_away.py::"
-FAILED = "flow/test_failed_calls.py::"
+FAILED = "flow/test_tracking_work.py::"
 
 MUTANTS = (
     Mutant(

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 TAKEN = "limits/test_take_groups.py::"
 ENDED = "limits/test_finish_groups.py::"
-FLOW = "flow/test_groups.py::"
+FLOW = "flow/test_call.py::"
 
 MUTANTS = (
     Mutant(

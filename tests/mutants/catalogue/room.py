@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-ROOM = "flow/test_call_slots.py::"
-DRAINER = "flow/test_drainer_slots.py::"
+ROOM = "flow/test_call.py::"
+DRAINER = "flow/test_drain.py::"
 RESERVING = "tubes/test_intake.py::"
 AWAY = "flow/test_results_away.py::"
 FULL = "limits/test_admit_when_full.py::"
-REFUSED = "flow/test_full_redis_waits.py::"
+REFUSED = "flow/test_handle.py::"
 STORE = "results/test_connection.py::"
-ORDER = "flow/test_order_of_steps.py::"
+ORDER = "flow/test_handle.py::"
 
 MUTANTS = (
     Mutant(

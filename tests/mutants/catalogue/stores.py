@@ -9,7 +9,7 @@ SAVING = "results/test_trackings.py::"
 MAJORITY = "results/test_bulk_writer.py::"
 REFUSED = "results/test_refused.py::"
 RECHECK = "upkeep/test_recheck.py::"
-DEFECTS = "flow/test_defects_over_a_job.py::"
+DEFECTS = "flow/test_receive.py::"
 
 MUTANTS = (
     Mutant(

@@ -10,7 +10,7 @@ UNKNOWN = (
     "::test_a_slug_that_no_courier_has_is_malformed_and_the_nearest_one_is_named"
 )
 HELD = "tubes/test_held_touches.py::"
-ORDER = "flow/test_order_of_steps.py::"
+ORDER = "flow/test_handle.py::"
 
 MUTANTS = (
     Mutant(

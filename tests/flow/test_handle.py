@@ -1,27 +1,40 @@
-"""Every step makes the next copy durable before the last one is let go, whatever the outcome."""
+"""The steps of a request (flow/handle.py): each makes the next copy durable before the last goes.
+
+A request that a full Redis refuses keeps its job, holds up nobody, and is asked for again. A job
+that comes back while a process that lives makes its call is kept until its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from flow_ports import ENDED, REQUEST, TRACKING, Job, Journal, Permit, Scene, away, call
 
-from service.worker.flow import handle, tasks
+from service.worker.flow import handle
 from service.worker.flow.handle import letter_of_refused
-from tracking.call import Admission, Call, Dying, Ended, Full, Granted, IdConflict, Parked, TooLate
+from tracking.call import (
+    Admission,
+    Call,
+    Dying,
+    Ended,
+    Full,
+    Granted,
+    Held,
+    IdConflict,
+    NoMemory,
+    Parked,
+    TooLate,
+)
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, NotStarted, ResultsDown
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
 pytestmark = pytest.mark.usefixtures("unread_log")
-
-
-@pytest.fixture(autouse=True)
-def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "FIRST_WAIT_SECONDS", 0.001)
 
 
 async def test_an_answer_is_stored_then_the_call_ends_then_the_job_goes() -> None:
@@ -297,3 +310,81 @@ async def test_every_step_is_repeated_until_its_server_is_back() -> None:
         *["finish"] * 3,
         "delete",
     ]
+
+
+FULL = NoMemory("Raise it.")
+Written = Callable[[], list[dict[str, Any]]]
+
+
+async def admitted(scene: Scene, times: int) -> None:
+    async with asyncio.timeout(5):
+        while scene.journal.steps.count("admit") < times:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+
+
+async def test_a_refused_request_keeps_its_job_and_no_place_for_a_call() -> None:
+    """Else a process with few places would have none left to work off what waits."""
+    scene = Scene(FULL)
+    handling = asyncio.create_task(scene.handler.handle(Job(scene.journal)))
+    await admitted(scene, 3)
+
+    assert scene.slots.taken == 0
+    assert "delete" not in scene.journal.steps
+
+    scene.limits.admission = Granted(call())
+    await handling
+    assert scene.journal.steps[-4:] == ["ask", "save", "finish", "delete"]
+    assert len(set(scene.limits.names)) == 1
+
+
+async def test_of_many_refused_requests_one_asks_again_and_the_others_follow_at_once() -> None:
+    scene = Scene(FULL)
+    jobs = [asyncio.create_task(scene.handler.handle(Job(scene.journal))) for _ in range(20)]
+    await admitted(scene, 40)
+    asking = set(scene.limits.names[-10:])
+
+    handle.ASK_AGAIN_SECONDS = 60.0  # who follows must not wait for it
+    scene.limits.admission = Granted(call())
+    async with asyncio.timeout(5):
+        await asyncio.gather(*jobs)
+
+    assert len(asking) == 1
+
+
+async def test_a_full_redis_is_logged_once(written: Written) -> None:
+    scene = Scene(FULL)
+    jobs = [asyncio.create_task(scene.handler.handle(Job(scene.journal))) for _ in range(5)]
+    await admitted(scene, 20)
+    scene.limits.admission = Granted(call())
+    await asyncio.gather(*jobs)
+
+    told = [each for each in written() if each["event"] == "redis is full"]
+    assert [(each["server"], each["fix"]) for each in told] == [("redis", "Raise it.")]
+
+
+async def test_its_job_is_kept_outside_the_window_until_the_call_has_ended() -> None:
+    scene = Scene(Held())
+    handling = asyncio.create_task(scene.handler.handle(Job(scene.journal)))
+    await admitted(scene, 3)
+    assert "delete" not in scene.journal.steps
+    assert "leave the window" in scene.journal.steps
+    assert scene.slots.taken == 0
+
+    scene.limits.admission = ENDED
+    await handling
+
+    assert "ask" not in scene.journal.steps
+    assert scene.journal.steps[-1] == "delete"
+
+
+async def test_who_has_lost_such_a_job_leaves_it_to_who_has_it_now() -> None:
+    """Else a link that breaks again and again would leave one who asks for each time."""
+    scene = Scene(Held())
+    job = Job(scene.journal)
+    handling = asyncio.create_task(scene.handler.handle(job))
+    await admitted(scene, 2)
+
+    job.lost = True
+    await handling
+
+    assert "delete" not in scene.journal.steps

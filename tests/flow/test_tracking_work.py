@@ -1,19 +1,26 @@
-"""What is done about a call that failed, and when it is repeated."""
+"""What becomes of a call (flow/tracking_work.py): one that failed, and codes without a meaning.
+
+What is done about a call that failed, and when it is repeated. A status code without a meaning is
+told once, and counted in every answer. Lines of the log name the trace that the producer gave.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import random
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flow_ports import Scene, call
+from flow_ports import ENDED, REQUEST, Scene, call
 
 from couriers.http.settings import CourierSettings, credentials
 from couriers.registry import COURIERS
 from service.observe.redact import cleaner
+from service.ports import Done
+from service.worker.flow import tracking_work
 from service.worker.flow.tracking_work import (
     UNREADABLE_FACTOR,
     Decision,
@@ -21,11 +28,12 @@ from service.worker.flow.tracking_work import (
     Refuse,
     Repeat,
     RetryRules,
+    TrackingWork,
     decide,
     delay,
 )
-from tracking.call import Ended, Granted, Setback
-from tracking.checkpoint import Tracking
+from tracking.call import Admission, Attempt, Call, Ended, Granted, Setback
+from tracking.checkpoint import Tag, Tracking
 from tracking.errors import (
     AuthFailed,
     CourierDown,
@@ -39,9 +47,9 @@ from tracking.errors import (
     UnstorableAnswer,
     WrongNumber,
 )
-from tracking.line import TRACKING
+from tracking.line import TRACKING, line_of
 from tracking.operation import State
-from tracking.request import Slug
+from tracking.request import Number, Slug, TrackingRequest
 
 Written = Callable[[], list[dict[str, Any]]]
 
@@ -252,3 +260,120 @@ def test_what_to_set_stands_whole_in_the_log(slug: Slug) -> None:
 
     told = caught.value.message
     assert cleaner(())({"detail": told})["detail"] == told
+
+
+class NoPermit:
+    deadline = 0.0
+    started = True
+
+    async def again(self) -> None: ...
+    async def before_send(self) -> None: ...
+    def after_send(self) -> None: ...
+    def answered(self, ago: float) -> None: ...
+
+
+class Counted:
+    """What was counted, in order."""
+
+    def __init__(self) -> None:
+        self.codes: list[tuple[str, str]] = []
+
+    def count(self, slug: str, code: str) -> None:
+        self.codes.append((slug, code))
+
+
+def call_to(slug: str) -> Call:
+    request = TrackingRequest(Slug(slug), Number("ABCD1"), "ABCD1")
+    return Call("c1", line_of(request), request, NoPermit(), 1, 1.0)
+
+
+class Saved:
+    """A store that keeps nothing."""
+
+    async def save(self, *_: object) -> None: ...
+
+
+async def store(work: TrackingWork, of: Call, *codes: str) -> None:
+    """Store an answer with these codes."""
+    tracking = Tracking(Tag.IN_TRANSIT, "InTransit_001", unknown_codes=codes)
+    done = Done("answered", {}, "", tracking)
+    await work.store(of, done, Attempt(dt.datetime.now(dt.UTC), "answered", 1))
+
+
+def work_that_counts(counted: Counted) -> TrackingWork:
+    never: Any = None
+    saved: Any = Saved()
+    return TrackingWork(never, saved, counted, RetryRules(), lambda _: b"")
+
+
+async def test_a_code_is_told_once_for_each_courier(written: Written) -> None:
+    counted = Counted()
+    work = work_that_counts(counted)
+    for slug in ("usps", "usps", "ups"):
+        await store(work, call_to(slug), "Q9", "Q8")
+    await store(work, call_to("usps"))
+
+    told = [(line["slug"], line["code"]) for line in written()]
+    assert told == [("usps", "Q9"), ("usps", "Q8"), ("ups", "Q9"), ("ups", "Q8")]
+    assert {line["event"] for line in written()} == {"status code is unknown"}
+    assert counted.codes == [*([("usps", "Q9"), ("usps", "Q8")] * 2), ("ups", "Q9"), ("ups", "Q8")]
+
+
+async def test_a_courier_that_makes_codes_up_fills_neither_the_log_nor_the_counts(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking_work, "TOLD_MOST", 3)
+    counted = Counted()
+    work = work_that_counts(counted)
+    for _ in range(2):
+        await store(work, call_to("usps"), *(f"Q{index}" for index in range(9)))
+
+    assert len(written()) == 3
+    assert counted.codes == [("usps", f"Q{index}") for index in range(3)] * 2
+
+
+TRACED = REQUEST._replace(traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+
+
+@pytest.mark.parametrize(
+    ("admission", "error", "event"),
+    [
+        (Granted(call()._replace(request=TRACED)), None, "request answered"),
+        (
+            Granted(call()._replace(request=TRACED)),
+            CourierDown("503"),
+            "request will be tried again",
+        ),
+        (
+            Granted(call()._replace(request=TRACED)),
+            InvalidNumber("impossible"),
+            "request refused by the courier",
+        ),
+        (ENDED, None, "request answered by a fresh result"),
+    ],
+)
+async def test_a_line_names_the_trace_of_its_request(
+    written: Written, admission: Admission, error: Exception | None, event: str
+) -> None:
+    scene = Scene(admission)
+    scene.decode = lambda _: TRACED
+
+    def failing(_: object) -> Tracking:
+        assert error
+        raise error
+
+    if error:
+        scene.track = failing
+
+    await scene.handle()
+    await asyncio.sleep(0)  # INFO is written at the end of a turn of the loop
+
+    [line] = [each for each in written() if each["event"] == event]
+    assert line["traceparent"] == TRACED.traceparent
+
+
+async def test_a_line_of_a_request_without_a_trace_names_none(written: Written) -> None:
+    await Scene(Granted(call())).handle()
+    await asyncio.sleep(0)
+
+    assert not [line for line in written() if "traceparent" in line]

@@ -39,7 +39,7 @@ bench: $(READY) ## measure it; QUICK=1: small, in a few minutes
 
 WALKS ?= 1000
 WORKERS ?= 3
-JUDGED := tests/limits/test_random_walk.py tests/limits/test_paced_permits.py \
+JUDGED := tests/limits/test_random_walk.py tests/limits/test_permit_paced.py \
   tests/acceptance/test_limits_at_the_courier.py tests/console/test_run.py
 COURIERS ?= 5
 chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3)

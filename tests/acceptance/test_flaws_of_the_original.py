@@ -1,7 +1,7 @@
 """What the original system did wrong, end to end; the flaws are numbered as in its review.
 
 F4 to F7, F10, F11, F14 and F15 live inside Redis: tests/limits shows them gone. F8 and F12 are in
-test_recovery_under_load.py.
+test_killed_workers.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """While no answer could be stored no call begins, nothing is charged, and duties stay put.
 
-How many drain jobs that makes in five minutes: tests/simulation/test_long_absences.py.
+How many drain jobs that makes in five minutes: tests/simulation/test_outages.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import pytest
 from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call, slots_for
 
 from service.worker.flow import call as call_module
-from service.worker.flow import tasks
 from service.worker.flow.tracking_work import DAY_SECONDS
 from tracking.call import NO_ROOM, Call, Granted, Swept, TakeResult
 from tracking.checkpoint import Tracking
@@ -24,11 +23,6 @@ FINAL = "note final failure"
 DIES = ["retry", "record 1", "finish"]
 
 pytestmark = pytest.mark.usefixtures("unread_log")
-
-
-@pytest.fixture(autouse=True)
-def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "FIRST_WAIT_SECONDS", 0.001)
 
 
 def failing(error: Exception) -> Callable[[Call], Tracking]:

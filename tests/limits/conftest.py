@@ -3,12 +3,13 @@
 ============ ===================================================================================
 fixture      is
 ============ ===================================================================================
-`redis`      a client that looks behind the scenes
 `hire`       makes a `Worker` with the rules that are given, on a connection of its own
 `worker`     a worker whose rules do not limit the rate
 `busy`       a worker whose only slot is taken by the number BUSY, so that all others wait
 `free`       a worker with slots for all that wait for `busy`
 `forgetter`  forgets as people do
+`canceller`  cancels as people do
+`brakes`     pauses and resumes as people do
 `usps`       a worker with the limits of the contract: 20 in flight, 2 started in any second
 ============ ===================================================================================
 """
@@ -24,7 +25,9 @@ import pytest
 from limits_bench import FAST, USPS, Book, Hire, Shelf, Worker
 from redis.asyncio import Redis
 
+from limits.admin.cancel import Canceller
 from limits.admin.forget import Forgetter
+from limits.admin.pause import Pauses
 from limits.clock import Clock
 from limits.connect import open_redis
 from limits.epoch import Epoch
@@ -34,12 +37,6 @@ from limits.rules import Rules
 from limits.server import RedisAddress
 
 PLAIN = Policy()
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
 
 
 @pytest.fixture
@@ -76,6 +73,16 @@ async def worker(hire: Hire) -> Worker:
 @pytest.fixture
 async def forgetter(worker: Worker, redis: Redis) -> Forgetter:
     return Forgetter(redis, lambda _: worker.rules)
+
+
+@pytest.fixture
+async def canceller(worker: Worker, redis: Redis) -> Canceller:
+    return Canceller(redis, lambda _: worker.rules)
+
+
+@pytest.fixture
+async def brakes(redis: Redis) -> Pauses:
+    return Pauses(redis, lambda _: FAST)
 
 
 @pytest.fixture

@@ -1,10 +1,15 @@
-"""What stops a line whose calls fail, who tries whether it goes again, and whose fault it was."""
+"""The brake (lua/lib/brake.lua): what stops a line whose calls fail, and what lets it go again.
+
+Who tries whether it goes again, and whose fault it was. A worker that starts with other credentials
+than those that were refused goes on at once.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import pytest
 from limits_bench import (
     ANSWERED,
     DEAD,
@@ -22,9 +27,15 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
+from couriers.http.credentials import CourierSettings
+from couriers.registry import Registry
+from limits.admin.pause import Pauses
+from limits.limiter import Policy
 from limits.rules import Rules
+from service.config.schema import Config
+from service.worker.wiring.lines import CourierLines, resume_where_changed
 from tracking.call import Call
-from tracking.line import courier_line
+from tracking.line import Line, courier_line
 
 
 async def the_pause_ends(redis: Redis) -> None:
@@ -361,3 +372,62 @@ async def test_who_reports_a_failure_twice_reports_one(worker: Worker, redis: Re
         await fail(worker, call)
 
         assert await brake(redis) == before
+
+
+def lines(secret: str) -> CourierLines:
+    own = CourierSettings(USPS, credentials={"client_id": "me", "secret": secret})
+    return CourierLines(Config(), Registry([own]))
+
+
+@pytest.fixture
+async def refused(hire: Hire) -> Worker:
+    worker = await hire(policy=Policy(mark_of=lines("wrong").mark_of))
+    for number in ("N001", "N002", "N003"):
+        await worker.limiter.retry(await worker.granted(number), failed("auth_failed"), 0)
+    return worker
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_other_credentials_end_the_pause_of_wrong_ones(
+    refused: Worker, brakes: Pauses, redis: Redis
+) -> None:
+    await resume_where_changed(brakes, lines("right"))
+
+    assert await redis.exists(KEYS.calls_paused, KEYS.calls_brake) == 0
+    calls = (await refused.take(claims=True)).calls
+    assert {call.request.number for call in calls} == {"N001", "N002", "N003"}
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line(
+    hire: Hire, brakes: Pauses
+) -> None:
+    worker = await hire(policy=Policy(mark_of=lines("wrong").mark_of))
+    await worker.limiter.retry(await worker.granted("N001"), failed("auth_failed"), 0)
+
+    await resume_where_changed(brakes, lines("right"))
+
+    assert [call.request.number for call in (await worker.take(claims=True)).calls] == ["N001"]
+
+
+async def test_the_same_credentials_end_no_pause(
+    refused: Worker, brakes: Pauses, redis: Redis
+) -> None:
+    await resume_where_changed(brakes, lines("wrong"))
+
+    assert await redis.get(KEYS.calls_paused) == "auth_failed"
+    assert (await refused.take()).calls == ()
+
+
+@pytest.mark.usefixtures("unread_log", "refused")
+async def test_other_credentials_do_not_end_a_pause_by_hand(brakes: Pauses, redis: Redis) -> None:
+    await brakes.pause(Line(USPS), None)
+
+    await resume_where_changed(brakes, lines("right"))
+
+    assert await redis.exists(KEYS.calls_held)
+
+
+@pytest.mark.usefixtures("refused")
+async def test_no_credential_stands_in_redis(redis: Redis) -> None:
+    assert "wrong" not in str(await redis.get(KEYS.calls_brake))

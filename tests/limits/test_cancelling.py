@@ -306,11 +306,6 @@ async def test_a_cancelled_id_stays_cancelled_and_its_number_can_be_asked_for(
 MANY = 3 * cancelling.AT_ONCE + 7
 
 
-@pytest.fixture
-async def canceller(worker: Worker, redis: Redis) -> Canceller:
-    return Canceller(redis, lambda _: worker.rules)
-
-
 async def scripts_run(redis: Redis) -> int:
     return int((await redis.info("commandstats"))["cmdstat_evalsha"]["calls"])
 

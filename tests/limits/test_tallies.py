@@ -1,4 +1,4 @@
-"""What scripts count (lua/lib/state.lua), and quantiles of it."""
+"""What scripts count (lua/lib/state.lua), quantiles of it, and the defects over a job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.connect import open_redis
+from limits.jobs import DEFECTS_KEPT_SECONDS, Defects
+from limits.server import RedisAddress
 from tracking.call import Call, Full, IdConflict, Parked
+from tracking.errors import LimitsDown
 from tracking.request import Slug
 from tracking.tally import BOUNDS_MS, MORE, Histogram, Tally, tally_of
 
@@ -270,3 +274,36 @@ def test_a_greater_share_takes_at_least_as_long(counts: dict[str, int]) -> None:
 
     assert found == sorted(found)
     assert found[-1] <= BOUNDS_MS[-1] / 1000
+
+
+async def test_so_many_defects_hand_a_job_back_and_the_next_one_no_more(redis: Redis) -> None:
+    one, other = Defects(redis, most=3), Defects(redis, most=3)
+
+    told = [await each.add("job") for each in (one, other, one, other, one)]
+
+    assert told == [False, False, False, True, True]
+    assert not await one.add("another job")
+
+
+async def test_the_count_ends_a_day_after_the_first(redis: Redis) -> None:
+    defects = Defects(redis, most=3)
+    await defects.add("job")
+    await redis.expire("tracking:defects:job", 60)
+
+    await defects.add("job")
+
+    assert await redis.ttl("tracking:defects:job") <= 60
+    await defects.add("another job")
+    assert (
+        DEFECTS_KEPT_SECONDS - 5
+        <= await redis.ttl("tracking:defects:another job")
+        <= DEFECTS_KEPT_SECONDS
+    )
+
+
+async def test_a_redis_that_is_away_counts_nothing() -> None:
+    away = open_redis(RedisAddress("redis://127.0.0.1:1/0"))
+
+    with pytest.raises(LimitsDown):
+        await Defects(away, most=3).add("job")
+    await away.aclose()

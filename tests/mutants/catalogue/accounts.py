@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-APART = "limits/test_accounts.py"
+APART = "limits/test_split_accounts.py"
 DOCUMENTS = "results/test_document.py"
 UNLOCKED = "door/test_parcels_over_http.py"
+FRESH = "limits/test_admit_freshness.py::"
+RECHECK = "upkeep/test_recheck.py::"
 
 MUTANTS = (
     Mutant(
@@ -26,9 +28,7 @@ MUTANTS = (
         where="limits/lua/finish.lua",
         old="  if not serves(verdict, record) then return function() return false end end\n",
         new="",
-        tests=(
-            "limits/test_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
-        ),
+        tests=(FRESH + "test_who_names_another_field_while_its_number_runs_is_called_after_it",),
     ),
     Mutant(
         name="a number pushed by hand in an account's name is asked for that account",
@@ -55,7 +55,7 @@ MUTANTS = (
         old="  while #ids > 0 do\n    take(ids)\n",
         new="  while #ids > 0 do\n",
         tests=(
-            "limits/test_accounts.py::test_every_request_of_a_shared_store_is_answered_by_a_call_of_its_own_account",
+            "limits/test_split_accounts.py::test_every_request_of_a_shared_store_is_answered_by_a_call_of_its_own_account",
         ),
     ),
     Mutant(
@@ -64,7 +64,7 @@ MUTANTS = (
         where="limits/lua/lib/record.lua",
         old="return not answer.accounts and (asked.auto",
         new="return (asked.auto",
-        tests=("limits/test_accounts.py::test_an_answer_of_a_version_before_is_nobodys",),
+        tests=("limits/test_split_accounts.py::test_an_answer_of_a_version_before_is_nobodys",),
     ),
     Mutant(
         name="an answer is fresh for who names a field that it was not asked with",
@@ -72,9 +72,7 @@ MUTANTS = (
         where="limits/lua/lib/record.lua",
         old="(asked.auto or cover(answer.fields, asked.fields))",
         new="true",
-        tests=(
-            "limits/test_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
-        ),
+        tests=(FRESH + "test_who_names_another_field_while_its_number_runs_is_called_after_it",),
     ),
     Mutant(
         name="all accounts share one document of a parcel",
@@ -93,8 +91,6 @@ MUTANTS = (
         where="service/worker/upkeep/recheck.py",
         old='parse_account(document.get("account", MAIN))',
         new="MAIN",
-        tests=(
-            "upkeep/test_recheck.py::test_each_account_s_document_is_asked_for_with_its_own_fields",
-        ),
+        tests=(RECHECK + "test_each_account_s_document_is_asked_for_with_its_own_fields",),
     ),
 )

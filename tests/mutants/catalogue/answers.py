@@ -6,17 +6,17 @@ from mutants.mutant import Mutant
 
 CANCEL = "limits/test_cancelling.py::"
 FLAWS = "limits/test_original_flaws.py::"
-FORGETS = "limits/test_redis_forgets.py::"
-FRESH = "limits/test_freshness.py::"
-HISTORY = "limits/test_operations.py::"
-LINE = "limits/test_line.py::"
+FORGETS = "limits/test_epoch.py::"
+FRESH = "limits/test_admit_freshness.py::"
+HISTORY = "limits/test_admit_operations.py::"
+LINE = "limits/test_lists.py::"
 TALLIES = "limits/test_tallies.py::"
-MANY = "limits/test_many_operations.py::"
-ORDER = "flow/test_order_of_steps.py::"
-RECOVERY = "limits/test_recovery.py::"
-SPANS = "limits/test_longer_spans.py::"
-STATES = "limits/test_states.py::"
-APART = "limits/test_accounts.py::"
+MANY = "limits/test_finish.py::"
+ORDER = "flow/test_handle.py::"
+RECOVERY = "limits/test_sweep.py::"
+SPANS = "limits/test_add_up.py::"
+STATES = "limits/test_state.py::"
+APART = "limits/test_split_accounts.py::"
 
 MUTANTS = (
     Mutant(
@@ -39,9 +39,8 @@ MUTANTS = (
         name="an operation ends as often as its call",
         breaks="I8",
         where="limits/lua/lib/state.lua",
-        old="if operation and not ENDED[operation.status] and operation.tracking == parcel then",
-        new="if operation and operation.tracking == parcel then\n"
-        "      operation.status = 'RUNNING'",
+        old="operation and not ENDED[operation.status] and operation.tracking == parcel then",
+        new="operation and operation.tracking == parcel then\n      operation.status = 'RUNNING'",
         tests=(CANCEL + "test_one_of_several_is_cancelled_by_its_id",),
         daily=True,
     ),
@@ -175,9 +174,8 @@ MUTANTS = (
         name="a call gives its slot back while operations of its have not ended",
         breaks="I8",
         where="limits/lua/finish.lua",
-        old="    if record then write_record(INFLIGHT, id, record) end\n",
-        new="    if record then write_record(INFLIGHT, id, record) end\n"
-        "    call('ZREM', LEASES, id)\n",
+        old="if record then write_record(INFLIGHT, id, record) end\n",
+        new="if record then write_record(INFLIGHT, id, record) end\n    call('ZREM', LEASES, id)\n",
         tests=(MANY + "test_the_slot_of_a_call_stays_taken_until_all_its_operations_have_ended",),
     ),
     Mutant(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-REDIS = "limits/test_ended_operations.py::"
+REDIS = "limits/test_archive.py::"
 MONGODB = "upkeep/test_archiver.py::"
-STEPS = "flow/test_order_of_steps.py::"
+STEPS = "flow/test_handle.py::"
 MIRROR = "results/test_operations_in_mongodb.py::"
 RECOVER = "console/test_recover.py::"
 
@@ -33,9 +33,8 @@ MUTANTS = (
         name="a batch is reported before it is stored",
         breaks="I1",
         where="service/worker/upkeep/archiver.py",
-        old="        archive = partial(",
-        new="        self._reported = [Archived(each, DAY_MS) for each in given]\n"
-        "        archive = partial(",
+        old="        archive",
+        new="        self._reported = [Archived(each, DAY_MS) for each in given]\n        archive",
         tests=(MONGODB + "test_while_mongodb_is_away_all_stays_in_redis_and_is_archived_later",),
     ),
     Mutant(

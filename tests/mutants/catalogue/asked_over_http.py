@@ -7,14 +7,12 @@ from mutants.mutant import Mutant
 ENDS = "limits/test_ends.py"
 OPERATIONS = "door/test_operations_over_http.py"
 EVENTS = "door/test_events_over_http.py"
-LISTENERS = "door/test_events_over_http.py"
 LINKS = "door/test_secret_links.py"
 PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
 SIGNATURES = "door/test_signatures.py"
 HELD = "door/test_application.py"
 HOSTILE = "door/test_hostile_clients.py"
-SIGNED = "door/test_signatures.py"
 SHIPMENTS = "door/test_aftership_trackings.py"
 LET_GO = "results/test_shipments.py"
 
@@ -91,9 +89,7 @@ MUTANTS = (
         where="service/http/backend/listeners.py",
         old="return None if self._pending else self.at",
         new="return self.at",
-        tests=(
-            f"{LISTENERS}::test_a_heartbeat_names_no_id_while_something_is_kept_for_the_listener",
-        ),
+        tests=(f"{EVENTS}::test_a_heartbeat_names_no_id_while_something_is_kept_for_the_listener",),
     ),
     Mutant(
         name="one key holds all replies",
@@ -121,7 +117,7 @@ MUTANTS = (
         where="service/http/backend/listeners.py",
         old="        return listener.at\n",
         new="        return at\n",
-        tests=(f"{LISTENERS}::test_who_begins_while_others_hear_of_ends_reads_them_by_itself",),
+        tests=(f"{EVENTS}::test_who_begins_while_others_hear_of_ends_reads_them_by_itself",),
     ),
     Mutant(
         name="all accounts hear of an end",
@@ -193,9 +189,7 @@ MUTANTS = (
         where="service/http/backend/shipments.py",
         old='same = ("_id", "retracks", "updated_at") if as_read else ("_id",)',
         new='same = ("_id",)',
-        tests=(
-            "door/test_aftership_trackings.py::test_fourteen_retracks_at_once_are_three_at_most",
-        ),
+        tests=(f"{SHIPMENTS}::test_fourteen_retracks_at_once_are_three_at_most",),
     ),
     Mutant(
         name="an account has as many links as it makes at once",
@@ -212,7 +206,7 @@ MUTANTS = (
         old="request[COVERED] = not why and",
         new="request[COVERED] = True or",
         tests=(
-            f"{SIGNED}::test_an_idempotency_key_that_no_signature_covers_says_no_more_than_the_body",
+            f"{SIGNATURES}::test_an_idempotency_key_that_no_signature_covers_says_no_more_than_the_body",
         ),
     ),
     Mutant(

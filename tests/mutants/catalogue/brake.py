@@ -5,13 +5,11 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 BRAKE = "limits/test_brake.py::"
-BLAME = "limits/test_blame.py::"
-REFUSED = "limits/test_refused_lines.py::"
-UNNOTICED = "limits/test_calls_nobody_waited_for.py::"
-SLOTS = "limits/test_slots.py::"
-CREDENTIALS = "limits/test_changed_credentials.py::"
+BLAME = "limits/test_brake_blame_and_refusals.py::"
+UNNOTICED = "limits/test_finish.py::"
+SLOTS = "limits/test_lanes_and_slots.py::"
 PAUSING = "limits/test_pausing.py::"
-FAILED = "flow/test_failed_calls.py::"
+FAILED = "flow/test_tracking_work.py::"
 OUTAGES = "simulation/test_outages.py::"
 
 MUTANTS = (
@@ -94,7 +92,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old=" or (record.refused or 0) < refused) then",
         new=") then",
-        tests=(REFUSED + "test_who_was_never_asked_does_not_die_of_what_others_were_answered",),
+        tests=(BLAME + "test_who_was_never_asked_does_not_die_of_what_others_were_answered",),
     ),
     Mutant(
         name="one number that is refused stops its courier",
@@ -110,7 +108,7 @@ MUTANTS = (
         where="limits/lua/lib/brake.lua",
         old="brake().mark and '+inf' or now_ms",
         new="now_ms",
-        tests=(CREDENTIALS + "test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line",),
+        tests=(BRAKE + "test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line",),
     ),
     Mutant(
         name="an answer ends the pause that the courier asked for",
@@ -176,7 +174,7 @@ MUTANTS = (
         where="limits/lua/retry.lua",
         old="now_ms + math.max(stops_ms or 0, own_ms)",
         new="now_ms",
-        tests=("limits/test_line.py::test_a_retry_that_is_not_due_keeps_nobody_waiting",),
+        tests=("limits/test_lists.py::test_a_retry_that_is_not_due_keeps_nobody_waiting",),
     ),
     Mutant(
         name="who failed before the line stopped is late when it goes on",
@@ -261,7 +259,7 @@ MUTANTS = (
         where="limits/lua/lib/brake.lua",
         old="if not is_refused or now_ms - state.refused < state.patience then return nil end",
         new="if not is_refused then return nil end",
-        tests=(REFUSED + "test_an_old_backlog_is_not_burnt_by_its_first_refusal",),
+        tests=(BLAME + "test_an_old_backlog_is_not_burnt_by_its_first_refusal",),
         daily=True,
     ),
     Mutant(
@@ -270,7 +268,7 @@ MUTANTS = (
         where="limits/lua/finish.lua",
         old="  if type(dying) ~= 'table' then return",
         new="  if dying ~= 1 then return",
-        tests=(REFUSED + "test_who_came_later_goes_on_waiting",),
+        tests=(BLAME + "test_who_came_later_goes_on_waiting",),
     ),
     Mutant(
         name="a line that nobody asked counts as refused",
@@ -278,7 +276,7 @@ MUTANTS = (
         where="limits/lua/lib/brake.lua",
         old="    local throughout = state.refused and now_ms <= state.until_ms\n",
         new="    local throughout = state.refused\n",
-        tests=(REFUSED + "test_a_line_that_nobody_asked_for_hours_was_not_refused_meanwhile",),
+        tests=(BLAME + "test_a_line_that_nobody_asked_for_hours_was_not_refused_meanwhile",),
     ),
     Mutant(
         name="who has to end behind a refused line is looked at by no sweep",
@@ -286,7 +284,7 @@ MUTANTS = (
         where="limits/lua/inspect.lua",
         old="or ends_somebody(found[3])",
         new="or false",
-        tests=(REFUSED + "test_who_waited_for_a_day_while_all_was_refused_dies_without_a_call",),
+        tests=(BLAME + "test_who_waited_for_a_day_while_all_was_refused_dies_without_a_call",),
     ),
     Mutant(
         name="all who waited for too long end in one script",
@@ -294,7 +292,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="while may_end and budget.left > 0 do",
         new="while may_end do",
-        tests=(REFUSED + "test_of_many_that_end_a_sweep_names_no_more_than_100",),
+        tests=(BLAME + "test_of_many_that_end_a_sweep_names_no_more_than_100",),
     ),
     Mutant(
         name="resuming a line leaves it as it was",
@@ -318,7 +316,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="    if is_old then record.since = waits_since(number, record) end\n",
         new="",
-        tests=(REFUSED + "test_nobody_dies_for_a_request_that_was_cancelled",),
+        tests=(BLAME + "test_nobody_dies_for_a_request_that_was_cancelled",),
     ),
     Mutant(
         name="other credentials end a pause by hand",
@@ -342,6 +340,6 @@ MUTANTS = (
         where="service/worker/wiring/lines.py",
         old="        if not lines.is_marked(line, mark):\n",
         new="        if mark:\n",
-        tests=("limits/test_changed_credentials.py::test_the_same_credentials_end_no_pause",),
+        tests=("limits/test_brake.py::test_the_same_credentials_end_no_pause",),
     ),
 )

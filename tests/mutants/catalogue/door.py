@@ -7,7 +7,6 @@ from mutants.mutant import Mutant
 PUTS = "tubes/test_put_servers.py"
 DOOR = "door/test_door.py"
 POSTS = "door/test_requests_over_http.py"
-REFUSED = "door/test_requests_over_http.py"
 
 MUTANTS = (
     Mutant(
@@ -32,9 +31,7 @@ MUTANTS = (
         where="service/http/backend/door.py",
         old="        self._spool.add(bodies)\n",
         new="        bodies\n",
-        tests=(
-            "door/test_door.py::test_what_no_server_takes_is_in_the_spool_and_on_standard_output",
-        ),
+        tests=(f"{DOOR}::test_what_no_server_takes_is_in_the_spool_and_on_standard_output",),
     ),
     Mutant(
         name="the spool lets go of what no server took",
@@ -50,9 +47,7 @@ MUTANTS = (
         where="service/operator/spool.py",
         old="WHERE id > ? ORDER BY id LIMIT ?",
         new="WHERE id > ? ORDER BY id DESC LIMIT ?",
-        tests=(
-            "door/test_door.py::test_the_spool_is_put_by_itself_oldest_first_once_a_server_is_back",
-        ),
+        tests=(f"{DOOR}::test_the_spool_is_put_by_itself_oldest_first_once_a_server_is_back",),
     ),
     Mutant(
         name="requests are added to a damaged spool",
@@ -68,7 +63,7 @@ MUTANTS = (
         where="service/http/requests.py",
         old="if refused and (not skip_bad or not good):",
         new="if refused and not good:",
-        tests=(f"{REFUSED}::test_one_bad_request_is_named_by_its_place_and_none_is_taken",),
+        tests=(f"{POSTS}::test_one_bad_request_is_named_by_its_place_and_none_is_taken",),
     ),
     Mutant(
         name="a client may say what is the door's own to say",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-DUTY = "flow/test_drains_and_sweeps.py::"
+DUTY = "flow/test_drain.py::"
 PARENT = "console/test_parent.py::"
 PREFLIGHT = "preflight/test_preflight.py::"
+CONNECTION = "results/test_connection.py::"
+DEFECTS = "flow/test_receive.py::"
 
 MUTANTS = (
     Mutant(
@@ -55,9 +57,7 @@ MUTANTS = (
         where="service/worker/results/connection.py",
         old="        except Exception as error:  # noqa: BLE001 - a defect",
         new="        except ZeroDivisionError as error:  # noqa: BLE001 - a defect",
-        tests=(
-            "results/test_connection.py::test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting",
-        ),
+        tests=(CONNECTION + "test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting",),
     ),
     Mutant(
         name="a job over which we stumble is kept",
@@ -65,7 +65,7 @@ MUTANTS = (
         where="service/worker/flow/receive.py",
         old="    await job.release()\n",
         new="",
-        tests=("flow/test_defects_over_a_job.py::test_it_goes_back",),
+        tests=("flow/test_receive.py::test_it_goes_back",),
     ),
     Mutant(
         name="a job over which we stumble is never given up",
@@ -73,9 +73,7 @@ MUTANTS = (
         where="service/worker/flow/handle.py",
         old="            if not await self._defects.add(job.key):\n",
         new="            if await self._defects.add(job.key) or True:\n",
-        tests=(
-            "flow/test_defects_over_a_job.py::test_after_too_many_it_is_recorded_and_then_buried",
-        ),
+        tests=(DEFECTS + "test_after_too_many_it_is_recorded_and_then_buried",),
     ),
     Mutant(
         name="a background task that ends stays ended",
@@ -157,6 +155,6 @@ MUTANTS = (
         where="limits/pipeline.py",
         old=" and waited >= confirmed):",
         new=" and waited):",
-        tests=("limits/test_takeovers.py::test_a_step_waits_for_as_many_replicas_as_it_should",),
+        tests=("limits/test_epoch.py::test_a_step_waits_for_as_many_replicas_as_it_should",),
     ),
 )

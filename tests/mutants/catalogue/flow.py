@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-DUTY = "flow/test_drains_and_sweeps.py::"
-ORDER = "flow/test_order_of_steps.py::"
+DUTY = "flow/test_drain.py::"
+ORDER = "flow/test_handle.py::"
 FLAWS = "acceptance/test_flaws_of_the_original.py::"
 AWAY = "flow/test_results_away.py::"
-FAILED = "flow/test_failed_calls.py::"
+FAILED = "flow/test_tracking_work.py::"
 
 MUTANTS = (
     Mutant(
@@ -42,10 +42,8 @@ MUTANTS = (
         name="an answer that could not be stored counts as given",
         breaks="I1",
         where="service/worker/flow/call.py",
-        old="            except UnreadableAnswer as error:\n",
-        new="            except ResultsDown:\n"
-        "                pass\n"
-        "            except UnreadableAnswer as error:\n",
+        old="UnreadableAnswer as error:\n",
+        new="ResultsDown:\n                pass\n            except UnreadableAnswer as error:\n",
         tests=(ORDER + "test_an_answer_that_cannot_be_stored_is_asked_for_again",),
     ),
     Mutant(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-TAKEN = "limits/test_groups_taken.py::"
-ENDED = "limits/test_groups_ended.py::"
-FLOW = "flow/test_groups.py::"
+TAKEN = "limits/test_take_groups.py::"
+ENDED = "limits/test_finish_groups.py::"
+FLOW = "flow/test_call.py::"
 
 MUTANTS = (
     Mutant(
@@ -73,9 +73,8 @@ MUTANTS = (
         name="riders start too",
         breaks="I3",
         where="limits/lua/lib/flight.lua",
-        old="      local text = flown(number, record, at, id)\n",
-        new="      if i > 1 then start(own, at, lane) end\n"
-        "      local text = flown(number, record, at, id)\n",
+        old="      local text = flown(number, record",
+        new="      if i > 1 then start(own, at, lane) end\n      local text = flown(number, record",
         tests=(TAKEN + "test_a_group_has_one_lease_and_one_start_whatever_it_carries",),
         daily=True,
     ),
@@ -83,9 +82,8 @@ MUTANTS = (
         name="riders have leases of their own",
         breaks="I2",
         where="limits/lua/lib/flight.lua",
-        old="      local text = flown(number, record, at, id)\n",
-        new="      if i > 1 then add_lease(own) end\n"
-        "      local text = flown(number, record, at, id)\n",
+        old="      local text = flown(number, record, at,",
+        new="      if i > 1 then add_lease(own) end\n      local text = flown(number, record, at,",
         tests=(TAKEN + "test_a_group_has_one_lease_and_one_start_whatever_it_carries",),
     ),
     Mutant(
@@ -194,9 +192,8 @@ MUTANTS = (
         name="a group's start is given back once for each of its numbers",
         breaks="I3",
         where="limits/lua/hand_back.lua",
-        old="    if not leads(id, record) then return put_head(number, record) end\n"
-        "    if unsent == '1' then give_start_back(id, record) end\n",
-        new="    if unsent == '1' then give_start_back(id, record) end\n",
+        old="    if not leads(id, record) then return put_head(number, record) end\n    if unsent",
+        new="    if unsent",
         tests=(ENDED + "test_the_start_of_a_group_is_given_back_once",),
     ),
     Mutant(

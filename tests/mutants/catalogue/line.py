@@ -5,17 +5,16 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CANCEL = "limits/test_cancelling.py::"
-DRAINER = "limits/test_drainer.py::"
-EXPIRY = "limits/test_expiry.py::"
-FLAG = "limits/test_flag_estimate.py::"
+DRAINER = "limits/test_draining.py::"
+EXPIRY = "limits/test_admit_expiry_and_rechecks.py::"
 FLAWS = "limits/test_original_flaws.py::"
-LEAVING = "limits/test_leaving_early.py::"
-FRESH = "limits/test_freshness.py::"
-LINE = "limits/test_line.py::"
-LONG = "limits/test_long_scripts.py::"
+LEAVING = "limits/test_cancel_where_and_gaps.py::"
+FRESH = "limits/test_admit_freshness.py::"
+LINE = "limits/test_lists.py::"
+LONG = "limits/test_batch.py::"
 LOST = "limits/test_lost_replies.py::"
 PLACE = "limits/test_place.py::"
-RECHECKS = "limits/test_rechecks.py::"
+SCRIPT = "limits/test_script_replies.py::"
 
 MUTANTS = (
     Mutant(
@@ -66,9 +65,7 @@ MUTANTS = (
         where="limits/lua/lib/memory.lua",
         old="  known.entries[list], known.calm, known.listed = all, false, true\n",
         new="",
-        tests=(
-            "limits/test_script_replies.py::test_admit_parks_with_the_reason_and_asks_for_one_drain_job",
-        ),
+        tests=(SCRIPT + "test_admit_parks_with_the_reason_and_asks_for_one_drain_job",),
     ),
     Mutant(
         name="a number that leaves before its turn stays in its list",
@@ -162,7 +159,7 @@ MUTANTS = (
         where="limits/lua/admit.lua",
         old="math.max(numbers(MANUAL), open - automatic,",
         new="math.max(waits(), open,",
-        tests=(RECHECKS + "test_re_checks_take_the_room_that_customers_leave_and_never_theirs",),
+        tests=(EXPIRY + "test_re_checks_take_the_room_that_customers_leave_and_never_theirs",),
     ),
     Mutant(
         name="a re-check that finds no room is a refused request",
@@ -170,7 +167,7 @@ MUTANTS = (
         where="limits/lua/admit.lua",
         old="  if request.auto then return end_now(id, operation, NO_ROOM) end\n",
         new="",
-        tests=(RECHECKS + "test_re_checks_take_the_room_that_customers_leave_and_never_theirs",),
+        tests=(EXPIRY + "test_re_checks_take_the_room_that_customers_leave_and_never_theirs",),
     ),
     Mutant(
         name="a re-check that comes too late is a refused request",
@@ -178,7 +175,7 @@ MUTANTS = (
         where="limits/lua/admit.lua",
         old="  if starts and request.auto then return end_now(id, operation, NO_TIME) end\n",
         new="",
-        tests=(RECHECKS + "test_a_re_check_that_comes_too_late_ends_and_is_no_refused_request",),
+        tests=(EXPIRY + "test_a_re_check_that_comes_too_late_ends_and_is_no_refused_request",),
     ),
     Mutant(
         name="re-checks of one parcel wait beside each other",
@@ -186,7 +183,7 @@ MUTANTS = (
         where="limits/lua/admit.lua",
         old="is_new and request.auto and supersede(number, record)",
         new="false",
-        tests=(RECHECKS + "test_a_re_check_takes_the_place_of_the_older_one_of_its_parcel",),
+        tests=(EXPIRY + "test_a_re_check_takes_the_place_of_the_older_one_of_its_parcel",),
     ),
     Mutant(
         name="re-checks are put on a line that stands",
@@ -194,7 +191,7 @@ MUTANTS = (
         where="limits/lua/room.lua",
         old="  if paused_us() > 0 then",
         new="  if false then",
-        tests=(RECHECKS + "test_a_line_that_stands_takes_no_re_checks",),
+        tests=(EXPIRY + "test_a_line_that_stands_takes_no_re_checks",),
     ),
     Mutant(
         name="a line whose calls fail is never tried by a re-check",
@@ -203,7 +200,7 @@ MUTANTS = (
         old="open == 0 and math.min(1, most) or 0",
         new="0",
         tests=(
-            RECHECKS
+            EXPIRY
             + "test_a_line_whose_calls_fail_takes_one_re_check_at_a_time_beside_those_who_wait",
         ),
     ),
@@ -229,9 +226,7 @@ MUTANTS = (
         where="limits/lua/cancel_where.lua",
         old="origin == (asked.origin or origin)",
         new="true",
-        tests=(
-            "limits/test_cancel_where.py::test_of_a_number_only_those_are_cancelled_that_are_meant",
-        ),
+        tests=(LEAVING + "test_of_a_number_only_those_are_cancelled_that_are_meant",),
     ),
     Mutant(
         name="a record that is put twice makes two operations",
@@ -279,7 +274,7 @@ MUTANTS = (
         where="limits/lua/lib/taking.lua",
         old="  if signs()[IS_FLAGGED] and not lists_changed() then return end\n",
         new="  if signs()[IS_FLAGGED] then return end\n",
-        tests=(FLAG + "test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate",),
+        tests=(DRAINER + "test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate",),
     ),
     Mutant(
         name="a drainer that asks at another instant stays named for the old one",
@@ -293,9 +288,8 @@ MUTANTS = (
         name="nobody drains while the flag is up",
         breaks="I7 F7",
         where="limits/lua/lib/taking.lua",
-        old="  local token = drainer()\n  if token == 'tube:' .. who then return 1 end\n",
-        new="  local token = drainer() or call('GET', FLAG)\n"
-        "  if token == 'tube:' .. who then return 1 end\n",
+        old="token = drainer()\n  if token == 'tube:' .. who then return 1",
+        new="token = drainer() or call('GET', FLAG)\n  if token == 'tube:' .. who then return 1",
         tests=(FLAWS + "test_a_flag_that_is_up_for_ever_stops_nobody",),
     ),
     Mutant(

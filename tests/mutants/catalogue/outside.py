@@ -9,6 +9,7 @@ JUDGE = "devstack/test_judge.py::"
 CASES = "couriers/test_cases.py::test_an_answer_is_read_as_its_case_says"
 SECRETS = "couriers/test_redaction.py::"
 SLIPS = "couriers/test_detection.py::"
+FETCH = "couriers/test_fetch_gate.py::"
 
 MUTANTS = (
     Mutant(
@@ -65,9 +66,7 @@ MUTANTS = (
         where="couriers/http/session.py",
         old="        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:",
         new="        except ZeroDivisionError as broken:",
-        tests=(
-            "couriers/test_fetch_gate.py::test_a_kept_connection_that_breaks_is_not_asked_twice",
-        ),
+        tests=(FETCH + "test_a_kept_connection_that_breaks_is_not_asked_twice",),
     ),
     Mutant(
         name="XML may declare entities",

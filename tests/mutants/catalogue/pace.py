@@ -5,11 +5,11 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CLOCK = "limits/test_clock.py::"
-LINES = "limits/test_lines_of_limits.py::"
 LEAPS = "limits/test_clock.py::"
+LINES = "limits/test_clear_and_lines.py::"
 FLAWS = "limits/test_original_flaws.py::"
-PACE = "limits/test_pace.py::"
-PERMIT = "limits/test_call_permit.py::"
+PACE = "limits/test_lanes_and_slots.py::"
+PERMIT = "limits/test_permit.py::"
 VIOLATIONS = "limits/test_violations.py::"
 SCATTER = "limits/test_scatter.py::"
 
@@ -81,9 +81,8 @@ MUTANTS = (
         name="seconds are those of the calendar",
         breaks="I3 F15",
         where="limits/lua/lib/context.lua",
-        old="    call('ZADD', STARTS, 'XX', reports[i + 1] + rules.window_us, reports[i])",
-        new="    call('ZADD', STARTS, 'XX',\n"
-        "      math.ceil(reports[i + 1] / 1000000) * 1000000, reports[i])",
+        old="    call('ZADD', STARTS, 'XX', reports[i + 1] + rules.window_us,",
+        new="    call('ZADD', STARTS, 'XX',\n      math.ceil(reports[i + 1] / 1000000) * 1000000,",
         tests=(FLAWS + "test_starts_at_the_end_of_a_calendar_second_keep_their_lanes_in_the_next",),
         daily=True,
     ),

@@ -6,26 +6,25 @@ from mutants.mutant import Mutant
 
 BROKEN = "limits/test_broken_keys.py::"
 DEMOTED = "limits/test_sentinels.py::"
-DRAINER = "limits/test_drainer.py::"
-FULL = "limits/test_full_redis.py::"
-FORGETS = "limits/test_redis_forgets.py::"
+DRAINER = "limits/test_draining.py::"
+FULL = "limits/test_admit_when_full.py::"
+FORGETS = "limits/test_epoch.py::"
 INSPECTION = "limits/test_inspection.py::"
-LINES = "limits/test_lines_of_limits.py::"
-LINES_BROKEN = "flow/test_broken_lines.py::"
-RECOVERY = "limits/test_recovery.py::"
-STRANDED = "limits/test_stranded_calls.py"
+LINES = "limits/test_clear_and_lines.py::"
+LINES_BROKEN = "flow/test_receive.py::"
+RECOVERY = "limits/test_sweep.py::"
 REPLIES = "limits/test_lost_replies.py::"
-TAKEOVERS = "limits/test_takeovers.py::"
-SENDS = "limits/test_send_reports.py::"
+SENDS = "limits/test_permit.py::"
+FORGET = "console/test_forget.py::"
+LISTS = "limits/test_lists.py::"
 
 MUTANTS = (
     Mutant(
         name="a call's record goes before its next copy is written",
         breaks="I1",
         where="limits/lua/lib/flight.lua",
-        old="  local number, lead, goes_on = record.n, record.lead, not record.forgotten\n",
-        new="  local number, lead, goes_on = record.n, record.lead, not record.forgotten\n"
-        "  land(id, record)\n",
+        old="lead, goes_on = record.n, record.lead, not record.forgotten\n",
+        new="lead, goes_on = record.n, record.lead, not record.forgotten\n  land(id, record)\n",
         tests=(BROKEN + "test_a_call_that_cannot_go_back_into_line_stays_in_flight",),
     ),
     Mutant(
@@ -52,9 +51,7 @@ MUTANTS = (
         where="limits/admin/forget.py",
         old="    except msgspec.MsgspecError:\n",
         new="    except ZeroDivisionError:\n",
-        tests=(
-            "console/test_forget.py::test_a_status_that_says_nothing_keeps_no_parcel_from_being_forgotten",
-        ),
+        tests=(FORGET + "test_a_status_that_says_nothing_keeps_no_parcel_from_being_forgotten",),
     ),
     Mutant(
         name="a number with a broken key hides what was granted before it",
@@ -142,9 +139,7 @@ MUTANTS = (
         where="limits/limiter.py",
         old='        return f"{self.token}-{digest.hexdigest()}"\n',
         new="        return next(self.ids) + digest.hexdigest()\n",
-        tests=(
-            "limits/test_stranded_calls.py::test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply",
-        ),
+        tests=(REPLIES + "test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply",),
     ),
     Mutant(
         name="a living worker is taken for dead when its job comes back",
@@ -189,9 +184,7 @@ MUTANTS = (
         where="limits/limiter.py",
         old='f"{call.id} {call.deaths}".encode()',
         new="call.id.encode()",
-        tests=(
-            f"{STRANDED}::test_a_call_that_is_answered_and_recorded_as_dead_at_once_takes_twice",
-        ),
+        tests=(REPLIES + "test_a_call_that_is_answered_and_recorded_as_dead_at_once_takes_twice",),
     ),
     Mutant(
         name="a line is not swept any more while leases of it stand",
@@ -268,7 +261,7 @@ MUTANTS = (
         where="limits/lua/retry.lua",
         old="record.attempts = (record.attempts or 0) + 1",
         new="record.attempts = record.attempts or 0",
-        tests=("limits/test_operations.py::test_attempts_count_answers_to_be_repeated",),
+        tests=("limits/test_admit_operations.py::test_attempts_count_answers_to_be_repeated",),
     ),
     Mutant(
         name="an admission that is sent again is granted again",
@@ -301,9 +294,7 @@ MUTANTS = (
         where="limits/lua/epoch.lua",
         old="if name and replicated and another then",
         new="if name and replicated and another and false then",
-        tests=(
-            TAKEOVERS + "test_no_step_goes_over_a_new_connection_before_it_is_known_whose_it_is",
-        ),
+        tests=(FORGETS + "test_no_step_goes_over_a_new_connection_before_it_is_known_whose_it_is",),
     ),
     Mutant(
         name="what no replica has counts all the same",
@@ -337,9 +328,7 @@ MUTANTS = (
         where="limits/lua/epoch.lua",
         old="elseif name and name == known and count < (tonumber(ARGV[5]) or 0) then",
         new="elseif false then",
-        tests=(
-            "limits/test_takeovers.py::test_a_lower_count_than_was_seen_is_that_of_an_older_copy",
-        ),
+        tests=(FORGETS + "test_a_lower_count_than_was_seen_is_that_of_an_older_copy",),
     ),
     Mutant(
         name="leases and lanes of a clock that stepped back stay",
@@ -363,7 +352,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="    call('HSET', REQUESTS, '!relist', is_cut and (from or '0') or ahead)\n",
         new="",
-        tests=("limits/test_lists_by_hand.py::test_a_long_deleted_list_is_written_again_in_steps",),
+        tests=("limits/test_lists.py::test_a_long_deleted_list_is_written_again_in_steps",),
     ),
     Mutant(
         name="what a scan gives at once is put back at once, however much it is",
@@ -371,9 +360,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="is_cut = relisted and budget.left <= 0",
         new="is_cut = false",
-        tests=(
-            "limits/test_lists_by_hand.py::test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",
-        ),
+        tests=(LISTS + "test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",),
     ),
     Mutant(
         name="a list that somebody deleted stays deleted",
@@ -389,9 +376,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="(from or may_have_no_place())",
         new="(from or nobody_waits())",
-        tests=(
-            "limits/test_lists_by_hand.py::test_a_deleted_list_is_written_again_while_others_wait",
-        ),
+        tests=(LISTS + "test_a_deleted_list_is_written_again_while_others_wait",),
     ),
     Mutant(
         name="a call without a lease is passed over by the sweeper",

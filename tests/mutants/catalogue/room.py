@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-ROOM = "flow/test_call_slots.py::"
-DRAINER = "flow/test_drainer_slots.py::"
+ROOM = "flow/test_call.py::"
+DRAINER = "flow/test_drain.py::"
 RESERVING = "tubes/test_intake.py::"
 AWAY = "flow/test_results_away.py::"
-FULL = "limits/test_full_redis.py::"
-REFUSED = "flow/test_full_redis_waits.py::"
+FULL = "limits/test_admit_when_full.py::"
+REFUSED = "flow/test_handle.py::"
 STORE = "results/test_connection.py::"
-ORDER = "flow/test_order_of_steps.py::"
+ORDER = "flow/test_handle.py::"
 
 MUTANTS = (
     Mutant(
@@ -37,7 +37,7 @@ MUTANTS = (
         where="limits/lua/admit.lua",
         old="  if request.full then return nil, 'room' end\n",
         new="",
-        tests=("limits/test_full_process.py::test_admit_parks_for_a_process_that_is_full",),
+        tests=("limits/test_admit_when_full.py::test_admit_parks_for_a_process_that_is_full",),
     ),
     Mutant(
         name="the place of a call that fails is lost",
@@ -95,9 +95,7 @@ MUTANTS = (
         where="limits/lua/lib/taking.lua",
         old="    if room == 0 then return grants, 'room', now end",
         new="    if room <= 0 then return grants, 'room', now end",
-        tests=(
-            "limits/test_full_process.py::test_a_full_process_keeps_the_duty_until_it_asks_again",
-        ),
+        tests=(FULL + "test_a_full_process_keeps_the_duty_until_it_asks_again",),
     ),
     Mutant(
         name="a slug waits for a full process although another one has room",
@@ -105,9 +103,7 @@ MUTANTS = (
         where="limits/lua/lib/taking.lua",
         old=" and at <= now + rules.late_us + rules.window_us",
         new="",
-        tests=(
-            "limits/test_full_process.py::test_who_has_room_takes_the_duty_over_from_a_full_process",
-        ),
+        tests=(FULL + "test_who_has_room_takes_the_duty_over_from_a_full_process",),
     ),
     Mutant(
         name="a call follows another one while no answer could be stored",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CHANGED = "limits/test_changed_rules.py::"
-COME_AND_GO = "limits/test_lines_come_and_go.py::"
+COME_AND_GO = "limits/test_clear_and_lines.py::"
 KNOWN = "flow/test_known_lines.py::"
 KINDS = "limits/test_rules_of_a_kind.py::"
 
@@ -156,7 +156,7 @@ MUTANTS = (
         new="if line]",
         tests=(
             COME_AND_GO + "test_a_line_of_which_nobody_knows_the_kind_waits_as_it_is",
-            "limits/test_lines_of_limits.py::test_a_line_that_is_not_known_waits_untouched",
+            "limits/test_clear_and_lines.py::test_a_line_that_is_not_known_waits_untouched",
         ),
     ),
     Mutant(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 FLAWS = "limits/test_original_flaws.py::"
-SLOTS = "limits/test_slots.py::"
-UNNOTICED = "limits/test_calls_nobody_waited_for.py::"
+SLOTS = "limits/test_lanes_and_slots.py::"
+UNNOTICED = "limits/test_finish.py::"
 
 MUTANTS = (
     Mutant(

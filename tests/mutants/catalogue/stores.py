@@ -5,10 +5,11 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MERGE = "results/test_merge.py::"
-FIELDS = "results/test_merge.py::"
 SAVING = "results/test_trackings.py::"
 MAJORITY = "results/test_bulk_writer.py::"
 REFUSED = "results/test_refused.py::"
+RECHECK = "upkeep/test_recheck.py::"
+DEFECTS = "flow/test_receive.py::"
 
 MUTANTS = (
     Mutant(
@@ -58,9 +59,7 @@ MUTANTS = (
         where="service/worker/results/trackings.py",
         old='return {"_id": self.name, "revision": (self.stored or {})["revision"]}',
         new='return {"_id": self.name}',
-        tests=(
-            "results/test_bulk_writer.py::test_a_write_in_between_is_merged_and_not_overwritten",
-        ),
+        tests=(MAJORITY + "test_a_write_in_between_is_merged_and_not_overwritten",),
     ),
     Mutant(
         name="a parcel on its way has no next check",
@@ -84,9 +83,7 @@ MUTANTS = (
         where="service/worker/upkeep/recheck.py",
         old="if not isinstance(slug, str) or slug in self._slugs]",
         new="if slug]",
-        tests=(
-            "upkeep/test_recheck.py::test_parcels_of_a_courier_that_is_gone_keep_no_other_waiting",
-        ),
+        tests=(RECHECK + "test_parcels_of_a_courier_that_is_gone_keep_no_other_waiting",),
     ),
     Mutant(
         name="a parcel that is never answered is asked about for ever",
@@ -112,9 +109,7 @@ MUTANTS = (
         where="service/worker/flow/handle.py",
         old="        await self._end_checks(job)\n",
         new="",
-        tests=(
-            "flow/test_defects_over_a_job.py::test_a_recheck_that_breaks_its_worker_is_the_last_of_its_parcel",
-        ),
+        tests=(DEFECTS + "test_a_recheck_that_breaks_its_worker_is_the_last_of_its_parcel",),
     ),
     Mutant(
         name="a re-check brings an old postal code back",
@@ -122,7 +117,7 @@ MUTANTS = (
         where="service/worker/results/merge.py",
         old="    older = call.request.origin is Origin.AUTOMATIC or",
         new="    older =",
-        tests=(FIELDS + "test_a_schedule_knows_what_was_stored_before_and_only_fills_gaps",),
+        tests=(MERGE + "test_a_schedule_knows_what_was_stored_before_and_only_fills_gaps",),
     ),
     Mutant(
         name="a request that is recorded as dead again stops the others",

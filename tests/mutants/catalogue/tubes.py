@@ -9,6 +9,8 @@ UNKNOWN = (
     "couriers/test_registry.py"
     "::test_a_slug_that_no_courier_has_is_malformed_and_the_nearest_one_is_named"
 )
+HELD = "tubes/test_held_touches.py::"
+ORDER = "flow/test_handle.py::"
 
 MUTANTS = (
     Mutant(
@@ -17,9 +19,7 @@ MUTANTS = (
         where="service/worker/tubes/held.py",
         old="PARTS = 3\n",
         new="PARTS = 0.5\n",
-        tests=(
-            "tubes/test_held_touches.py::test_a_touched_job_is_due_again_within_half_of_its_ttr",
-        ),
+        tests=(HELD + "test_a_touched_job_is_due_again_within_half_of_its_ttr",),
     ),
     Mutant(
         name="a settled job is kept until its next touch was due",
@@ -35,9 +35,7 @@ MUTANTS = (
         where="service/worker/flow/handle.py",
         old='if error.reason == "unknown_slug" and await',
         new='if error.reason == "unknown" and await',
-        tests=(
-            "flow/test_order_of_steps.py::test_a_job_whose_courier_others_know_is_left_to_them",
-        ),
+        tests=(ORDER + "test_a_job_whose_courier_others_know_is_left_to_them",),
     ),
     Mutant(
         name="what a worker knew that vanished is known for ever",
@@ -45,7 +43,7 @@ MUTANTS = (
         where="limits/workers.py",
         old="    return bool(0 < left_ms <= LIVES_SECONDS * 1000)\n",
         new="    return until_ms is not None\n",
-        tests=("limits/test_running.py::test_what_a_worker_knew_is_forgotten_with_it",),
+        tests=("limits/test_workers.py::test_what_a_worker_knew_is_forgotten_with_it",),
     ),
     Mutant(
         name="a job's handle outlives its connection",

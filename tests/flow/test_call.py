@@ -1,0 +1,411 @@
+"""Calls (flow/call.py): the room for them, groups of them, and their deadlines.
+
+The bound of the room holds, nothing of it is lost, and all slugs get their turns. A group is
+carried out in one go under one permit, and each call ends for itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import pytest
+from flow_ports import REQUEST, Permit, Scene, call, slots_for
+
+from service.ports import Done, Outcome
+from service.worker.flow.call import CallRunner
+from service.worker.flow.tasks import CallSlots, Deadlines
+from tracking.call import NO_ROOM, Attempt, Call, DeadLetter, Decision, Repeat, Setback
+from tracking.errors import CourierDown, CourierError, NotStarted
+from tracking.request import Number, Slug
+
+USPS, UPS, DHL = Slug("usps"), Slug("ups"), Slug("dhl")
+
+
+async def by_another(work: Callable[[], object]) -> object:
+    """Have a task of its own do something, and end."""
+
+    async def do() -> object:
+        return work()
+
+    return await asyncio.create_task(do())
+
+
+async def holding(slots: CallSlots, places: int) -> asyncio.Task[None]:
+    """A task that has so many places, until it is cancelled."""
+    taken = asyncio.Event()
+
+    async def hold() -> None:
+        assert slots.reserve(places) == places
+        taken.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await taken.wait()
+    return task
+
+
+async def end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await asyncio.sleep(0)  # what was to be told of the end is told in the next turn of the loop
+
+
+async def test_no_more_places_are_given_than_there_are() -> None:
+    slots = slots_for(5)
+
+    first = await holding(slots, 3)
+
+    assert slots.reserve(3) == 2
+    assert slots.taken == 5
+    await end(first)
+
+
+async def test_a_task_that_asks_again_gets_what_it_lacks() -> None:
+    slots = slots_for(5)
+    slots.reserve(2)
+
+    assert slots.reserve(4) == 4
+    assert slots.taken == 4
+
+
+async def test_a_full_process_has_no_room_and_one_that_stops_none_any_more() -> None:
+    slots = slots_for(1)
+    busy = await holding(slots, 1)
+
+    assert slots.reserve(1) == NO_ROOM
+    slots.stop()
+
+    assert (slots.reserve(1), slots.reserve_for_next()) == (0, 0)
+    await end(busy)
+
+
+async def test_what_a_task_leaves_is_for_others() -> None:
+    slots = slots_for(5)
+    slots.reserve(5)
+
+    slots.give_back()
+
+    assert await by_another(lambda: slots.reserve(9)) == 5
+
+
+async def fails(_: CallSlots) -> None:
+    raise ZeroDivisionError
+
+
+async def waits(_: CallSlots) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("ends", [fails, waits])
+async def test_the_places_of_a_task_come_back_however_it_ends(
+    ends: Callable[[CallSlots], Awaitable[None]],
+) -> None:
+    slots = slots_for(5)
+
+    async def take() -> None:
+        slots.reserve(3)
+        await ends(slots)
+
+    task = asyncio.create_task(take())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await asyncio.sleep(0)
+
+    assert slots.taken == 0
+
+
+async def test_a_call_goes_on_with_the_place_of_the_one_that_started_it() -> None:
+    slots = slots_for(2)
+    slots.reserve(2)
+    calls = [asyncio.create_task(waits(slots)) for _ in range(2)]
+
+    for each in calls:
+        slots.transfer(each)
+    slots.give_back()
+
+    assert slots.taken == 2
+    await end(*calls)
+    assert slots.taken == 0
+
+
+async def test_a_call_that_ends_may_be_followed_by_two() -> None:
+    slots = slots_for(2)
+    slots.reserve(1)
+
+    assert slots.reserve_for_next() == 2
+
+
+async def test_a_call_that_ends_in_a_full_process_is_followed_by_one() -> None:
+    slots = slots_for(2)
+    other = await holding(slots, 1)
+    slots.reserve(1)
+
+    assert slots.reserve_for_next() == 1
+    await end(other)
+
+
+async def test_while_a_slug_stands_in_line_nobody_else_gets_a_place() -> None:
+    slots = slots_for(2)
+    slots.reserve(1)
+    slots.waiting.add(USPS)
+
+    assert await by_another(lambda: slots.reserve(1)) == NO_ROOM
+    assert slots.reserve_for_next() == NO_ROOM, "its place is for the slug that waits"
+
+
+async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
+    slots = slots_for(1)
+    busy = await holding(slots, 1)
+    for slug in (USPS, UPS, DHL):
+        slots.waiting.add(slug)
+    slots.waiting.leave(UPS)
+    assert slots.next_waiting_line() is None
+
+    await end(busy)
+
+    assert slots.next_waiting_line() == USPS
+    called_in = await holding(slots_for(1), 1)
+    slots.assign(called_in)
+    assert slots.next_waiting_line() is None, "there was one place"
+    await end(called_in)
+    assert slots.next_waiting_line() == DHL
+
+
+async def test_a_slug_that_is_called_in_gets_what_is_free_of_what_it_wants() -> None:
+    slots = slots_for(3)
+    two = await holding(slots_for(1), 1)
+    slots.assign(two, 2)
+    one = await holding(slots_for(1), 1)
+    slots.assign(one, 2)
+
+    assert slots.taken == 3
+    await end(two)
+    assert slots.taken == 1
+    await end(one)
+
+
+async def test_a_slug_stands_in_line_once() -> None:
+    slots = slots_for(1)
+
+    assert (slots.waiting.add(USPS), slots.waiting.add(USPS)) == (True, False)
+
+
+async def test_each_free_place_wakes_who_calls_lines_in() -> None:
+    slots, told = slots_for(1), list[str]()
+    slots.waiting.wake = lambda: told.append("free")
+    busy = await holding(slots, 1)
+
+    slots.waiting.add(USPS)
+    assert told == ["free"], "there may be room already"
+    await end(busy)
+
+    assert told == ["free"] * 2
+
+
+class Echo:
+    """A made-up work that answers each number with itself, those that begin with D excepted."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.journal = scene.journal
+        self.asked: list[list[str]] = []
+        self.hangs = self.unsent = False
+
+    async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
+        self.asked.append([each.request.number for each in calls])
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.unsent:
+            return [NotStarted("the grant is long past") for _ in calls]
+        return [
+            CourierDown("it is down")
+            if each.request.number.startswith("D")
+            else Done("answered", {"echo": each.request.number}, "", each.request.number)
+            for each in calls
+        ]
+
+    async def store(self, call: Call, done: Done, attempt: Attempt) -> None:
+        assert attempt.outcome == done.outcome
+        self.journal.note(f"store {done.content} of {call.id}")
+
+    async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
+        assert attempt.at <= dt.datetime.now(dt.UTC)
+        self.journal.note(f"note {error.code} of {call.id}{', the last' if final else ''}")
+
+    def decide(self, error: CourierError, call: Call, now: float) -> Decision:
+        assert now >= call.waiting_since
+        return Repeat(Setback(error.code, delay=1.0))
+
+    def letter(self, call: Call, error: CourierError) -> DeadLetter:
+        return DeadLetter(call.id, error.code, error.message, b"")
+
+
+class Stage(Scene):
+    """A flow of which a line is for echoes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.echo = Echo(self)
+        self.runner = CallRunner(lambda _: self.echo, self.stores, self.tasks, self.slots)
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    return Stage()
+
+
+def group(*numbers: str) -> list[Call]:
+    """Calls under one permit."""
+    permit = Permit()
+    return [
+        call(id=f"c{n}", permit=permit, request=REQUEST._replace(number=Number(number)))
+        for n, number in enumerate(numbers, 1)
+    ]
+
+
+async def test_a_group_is_carried_out_once_and_each_call_is_stored_then_ended(
+    stage: Stage,
+) -> None:
+    assert not await stage.runner.run(group("A", "B"))
+
+    assert stage.echo.asked == [["A", "B"]]
+    assert stage.journal.steps == ["store A of c1", "finish", "store B of c2", "finish"]
+    assert [each.output for each in stage.limits.verdicts] == [{"echo": "A"}, {"echo": "B"}]
+
+
+async def test_one_call_of_a_group_fails_and_the_others_are_answered(stage: Stage) -> None:
+    assert await stage.runner.run(group("A", "D"))
+
+    assert stage.journal.steps == ["store A of c1", "finish", "note courier_down of c2", "retry"]
+
+
+async def test_all_of_a_group_are_handed_back_when_the_worker_stops(stage: Stage) -> None:
+    stage.echo.hangs = True
+    carrying = asyncio.create_task(stage.runner.run(group("A", "B")))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    carrying.cancel()
+
+    assert await carrying
+    assert stage.journal.steps == ["hand back", "hand back"]
+    # Each goes to the head of its list, so that the first is first again.
+    assert stage.limits.handed_back == ["c2", "c1"]
+
+
+async def test_what_is_left_of_a_group_is_handed_back_when_the_worker_stops(stage: Stage) -> None:
+    hung = asyncio.Event()
+
+    async def store(call: Call, *_: object) -> None:
+        if call.id == "c2":
+            hung.set()
+            await asyncio.Event().wait()
+
+    stage.echo.store = store  # type: ignore[method-assign]
+    carrying = asyncio.create_task(stage.runner.run(group("A", "B", "C")))
+    await hung.wait()
+
+    carrying.cancel()
+
+    assert await carrying
+    assert stage.journal.steps == ["finish", "hand back", "hand back"]
+    assert stage.limits.handed_back == ["c3", "c2"]
+
+
+async def test_a_group_that_was_not_sent_goes_back_in_its_order(stage: Stage) -> None:
+    calls = group("A", "B", "C")
+    calls[0].permit.started = False  # type: ignore[misc]
+    stage.echo.unsent = True
+
+    assert await stage.runner.run(calls)
+
+    assert stage.limits.handed_back == ["c3", "c2", "c1"]
+
+
+async def test_a_group_that_is_not_answered_in_time_fails_as_one(stage: Stage) -> None:
+    stage.echo.hangs = True
+    calls = group("A", "B")
+    calls[0].permit.deadline = 0.0  # type: ignore[misc]
+
+    assert await stage.runner.run(calls)
+
+    noted = ["note courier_down of c1", "retry", "note courier_down of c2", "retry"]
+    assert stage.journal.steps == noted
+
+
+async def after(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "answer"
+
+
+async def test_work_that_ends_in_time_gives_its_result() -> None:
+    assert await Deadlines().hold(time.monotonic() + 5, after(0.0)) == "answer"
+
+
+async def test_work_beyond_its_deadline_ends_with_a_timeout() -> None:
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        await Deadlines().hold(began + 0.2, after(60.0))
+
+    assert 0.2 <= time.monotonic() - began < 5
+
+
+async def test_each_call_has_its_own_deadline() -> None:
+    deadlines, now = Deadlines(), time.monotonic()
+    ends = await asyncio.gather(
+        deadlines.hold(now + 0.1, after(60.0)),
+        deadlines.hold(now + 60, after(0.5)),
+        deadlines.hold(now + 0.3, after(60.0)),
+        return_exceptions=True,
+    )
+
+    assert [type(end) for end in ends] == [TimeoutError, str, TimeoutError]
+
+
+async def test_a_task_that_was_ended_by_its_deadline_goes_on() -> None:
+    deadlines = Deadlines()
+    with pytest.raises(TimeoutError):
+        await deadlines.hold(time.monotonic(), after(60.0))
+
+    assert await deadlines.hold(time.monotonic() + 5, after(0.3)) == "answer"
+
+
+async def test_a_task_that_is_cancelled_is_cancelled() -> None:
+    deadlines = Deadlines()
+    task = asyncio.create_task(deadlines.hold(time.monotonic() + 60, after(60.0)))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_task_that_is_cancelled_at_its_deadline_ends() -> None:
+    deadlines = Deadlines()
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()  # the worker stops in this very moment
+            raise
+
+    task = asyncio.create_task(deadlines.hold(time.monotonic(), stubborn()))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_what_the_work_raises_comes_through() -> None:
+    async def broken() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await Deadlines().hold(time.monotonic() + 5, broken())

@@ -27,13 +27,14 @@ from redis.asyncio import Redis
 from limits.admin.forget import Forgetter
 from limits.clock import Clock
 from limits.connect import open_redis
-from limits.epoch import Epoch
+from limits.epoch import Epoch, Loss
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Notice, Pipeline
 from limits.rules import Rules
 from limits.server import RedisAddress
 
 PLAIN = Policy()
+LEASE_SECONDS = Rules().lease_seconds
 
 
 @pytest.fixture
@@ -59,6 +60,8 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
             clock = Clock()
             pipeline = Pipeline(client, clock, notice)
             epoch = Epoch(pipeline, quiet_seconds, **epoch_options)
+            lost = epoch_options.get("lost", lambda _: None)
+            pipeline.quiet_after_leap(LEASE_SECONDS, lambda: lost(Loss.LEAPT))
             book = rules if isinstance(rules, Book) else Book(Shelf(rules))
             changing = replace(policy, revisions=book) if book is rules else policy
             limiter = Limiter(pipeline, clock, epoch, book.rules_of, changing)

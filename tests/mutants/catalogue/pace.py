@@ -275,14 +275,16 @@ MUTANTS = (
         where="service/worker/wiring/connect.py",
         old="quiet_after_leap(lease,",
         new="quiet_after_leap(timeout,",
-        tests=(HUNG + "test_a_worker_that_hangs_when_the_clock_leapt_takes_no_call_beyond_the_limit",),
+        tests=(
+            HUNG + "test_a_worker_that_hangs_when_the_clock_leapt_takes_no_call_beyond_the_limit",
+        ),
     ),
     Mutant(
         name="a line of a short lease ends the quiet after a leap for all",
         breaks="I2",
         where="limits/lua/lib/context.lua",
-        old="    if found.quiet > now + LEASE_MOST_US then\n      found.quiet = now + LEASE_MOST_US\n",
-        new="    if found.quiet > now + rules.lease_us then\n      found.quiet = now + rules.lease_us\n",
+        old="found.quiet > now + LEASE_MOST_US then\n      found.quiet = now + LEASE_MOST_US",
+        new="found.quiet > now + rules.lease_us then\n      found.quiet = now + rules.lease_us",
         tests=(LEAPS + "test_a_line_of_a_short_lease_ends_the_quiet_of_no_other_line",),
     ),
     Mutant(

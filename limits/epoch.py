@@ -73,7 +73,6 @@ class Epoch:
         self.name = ""
         self.losses = 0
         pipeline.greet_with(self._greet)
-        pipeline.quiet_after_leap(self._same[0], lambda: lost(Loss.LEAPT))
 
     async def agree(self) -> None:
         """Learn the epoch, or begin one. Raises LimitsDown."""

@@ -94,9 +94,12 @@ class Pipeline:
         """Let every connection begin with `greeting`, which logs in; it may refuse by raising."""
         self._redis.connection_pool.connection_kwargs["redis_connect_func"] = greeting
 
-    def quiet_after_leap(self, quiet_us: int, leapt: Callable[[], None]) -> None:
-        """Have nobody start for so long after Redis' clock leapt; `leapt` hears of it then."""
-        self._quiet_us, self._leapt = quiet_us, leapt
+    def quiet_after_leap(self, seconds: float, leapt: Callable[[], None]) -> None:
+        """Have nobody start for so long after Redis' clock leapt; `leapt` hears of it then.
+
+        The longest of all leases: until then a call may be open of a worker that hangs.
+        """
+        self._quiet_us, self._leapt = round(seconds * MICRO), leapt
 
     def text(self, name: str) -> str:
         """The whole text of a script of no line."""

@@ -1,8 +1,9 @@
 --[[
 leap: Redis' clock went forward by more than time did.
 
-Calls run that no lease keeps a slot for any more, so nobody starts for one call time-out. What the
-clock leapt over is remembered for an hour: quotas per hour count that much further back.
+Calls run that no lease keeps a slot for any more, so nobody starts for as long as the longest lease. One
+call time-out would do but for workers that hang: their calls end when their parents kill them, within the
+lease. What the clock leapt over is remembered for an hour: quotas per hour count that much further back.
 
 Every worker reports the leap that it sees. A worker whose `latest` lies before `to` reports the one that is
 known.
@@ -10,7 +11,7 @@ known.
 KEYS[1]  tracking:epoch    string "<name> <quiet until, µs>"
 KEYS[2]  tracking:leap     string "<to, µs> <by, µs>", for an hour: where the last leap ended, and by how
          much the clock leapt in all
-ARGV[1]  quiet    µs for which nobody starts (one call time-out)
+ARGV[1]  quiet    µs for which nobody starts (the longest lease)
 ARGV[2]  latest   µs, what the clock can show at most now, had it not leapt
 
 Returns  {now, news}

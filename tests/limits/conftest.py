@@ -30,13 +30,14 @@ from limits.admin.forget import Forgetter
 from limits.admin.pause import Pauses
 from limits.clock import Clock
 from limits.connect import open_redis
-from limits.epoch import Epoch
+from limits.epoch import Epoch, Loss
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Notice, Pipeline
 from limits.rules import Rules
 from limits.server import RedisAddress
 
 PLAIN = Policy()
+LEASE_SECONDS = Rules().lease_seconds
 
 
 @pytest.fixture
@@ -56,6 +57,8 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
             clock = Clock()
             pipeline = Pipeline(client, clock, notice)
             epoch = Epoch(pipeline, quiet_seconds, **epoch_options)
+            lost = epoch_options.get("lost", lambda _: None)
+            pipeline.quiet_after_leap(LEASE_SECONDS, lambda: lost(Loss.LEAPT))
             book = rules if isinstance(rules, Book) else Book(Shelf(rules))
             limiter = Limiter(pipeline, clock, epoch, book, policy)
             closing.push_async_callback(limiter.close)

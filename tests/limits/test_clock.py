@@ -180,7 +180,7 @@ def test_a_script_says_how_late_it_can_be_once_the_clock_is_known() -> None:
     assert 0.0 <= latest - (now + AHEAD + LEAP_SECONDS) < 0.5
 
 
-async def test_nobody_starts_for_a_call_time_out_after_a_leap(hire: Hire, redis: Redis) -> None:
+async def test_nobody_starts_for_a_lease_after_a_leap(hire: Hire, redis: Redis) -> None:
     losses: list[Loss] = []
     first = await hire(replace(FAST, concurrent=1), lost=losses.append)
     second = await hire(replace(FAST, concurrent=1))
@@ -191,7 +191,18 @@ async def test_nobody_starts_for_a_call_time_out_after_a_leap(hire: Hire, redis:
 
     assert await why_not(first) == await why_not(second) == "quiet"
     assert losses == [Loss.LEAPT]
-    assert 29.0 < await quiet_seconds(redis) <= 30.0
+    assert 59.0 < await quiet_seconds(redis) <= 60.0
+
+
+async def test_a_line_of_a_short_lease_ends_the_quiet_of_no_other_line(
+    hire: Hire, redis: Redis
+) -> None:
+    short = await hire(replace(FAST, call_timeout_seconds=2.0, lease_seconds=5.0))
+
+    await redis_leaps(short, redis=redis)
+
+    assert (await short.parked()).why == await why_not(short) == "quiet"
+    assert 59.0 < await quiet_seconds(redis) <= 60.0
 
 
 async def test_a_call_that_runs_is_not_taken_for_lost_after_a_leap(

@@ -74,6 +74,19 @@ async def test_what_is_resumed_is_drained_again_by_the_next_sweep(
     assert {call.request.number for call in turn.calls} == {"N001", "N002"}
 
 
+async def test_who_failed_goes_on_at_once_although_the_key_of_the_pause_ends_a_little_sooner(
+    worker: Worker, brakes: Pauses, redis: Redis
+) -> None:
+    """As where Redis' clock went on between the start of a script and its first look at it."""
+    await stop(worker)
+    await redis.pexpire(KEYS.calls_paused, await redis.pttl(KEYS.calls_paused) - 5)
+
+    await brakes.resume(LINE)
+    await swept(worker)
+
+    assert [call.request.number for call in (await worker.take(claims=True)).calls] == ["N001"]
+
+
 async def test_a_line_between_two_probes_is_resumed_too(
     worker: Worker, brakes: Pauses, redis: Redis
 ) -> None:

@@ -110,7 +110,6 @@ async def test_a_line_that_is_not_counted_enters_no_statistics(hire: Hire, redis
     await lived(worker, redis)
 
     assert await found(redis, OF_STATISTICS) == set()
-    assert await counted(redis, "SUCCESS") == (1,)
 
 
 async def test_a_line_that_is_not_counted_writes_no_history_and_marks_nothing_forgotten(

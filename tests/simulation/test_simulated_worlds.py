@@ -16,7 +16,9 @@ import pytest
 from portion import PORTION
 from simulated.batch import REPAIRS, live, live_through
 from simulated.clockwork import Redis
-from simulated.plan import KINDS, plan_for
+from simulated.courier import Visit
+from simulated.loop import Process
+from simulated.plan import KINDS, SlugPlan, plan_for
 from simulated.scripting import Scripting
 from simulated.world import World
 
@@ -130,3 +132,23 @@ def test_a_promotion_takes_back_the_ends_that_nobody_was_told_of() -> None:
     world.loop.dispose()
 
     assert world.watch.ended == {"told": "SUCCESS"}
+
+
+@pytest.mark.parametrize(("waited", "breaches"), [(8.0, 1), (10.0, 0)])
+def test_a_request_on_its_way_when_its_worker_came_to_stand_still_is_one_of_it(
+    waited: float, breaches: int
+) -> None:
+    """Seed 324. The courier took it for one of a worker that runs, however long that stood still.
+
+    Beyond its lease such a call is not judged (docs/reliability.md), until then it is.
+    """
+    plan = replace(plan_for(1), slugs=(SlugPlan("usps", 1, 2, 1_000_000),), rates={})
+    world = World(plan, Scripting())
+    for number, paused in (("ALWAYSMUM", True), ("N00001", False)):
+        process, answer = Process(number, paused=paused), world.loop.create_future()
+        visit = Visit("usps", number, process, world.loop.now + 9.0, answer)
+        world.couriers._arrive(visit)  # noqa: SLF001 - what the loop would call
+        world.loop.now += waited
+    world.loop.dispose()
+
+    assert len(world.trace.breaches) == breaches

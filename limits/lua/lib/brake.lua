@@ -67,9 +67,12 @@ do
   end
 
   -- The line goes on: who failed meanwhile waits for the end of the pause; of refused credentials perhaps
-  -- for longer, as fewer numbers failed than stop a line.
+  -- for longer, as fewer numbers failed than stop a line. The key of the pause may end a millisecond before
+  -- they are due: Redis before 7.2 counts it from the script's start, we from the script's first look.
   function wake_failed()
-    make_due('(' .. now_ms, brake().mark and '+inf' or now_ms + paused_us() / 1000)
+    local state = brake()
+    local till = math.max(now_ms + paused_us() / 1000, state.till or 0)
+    make_due('(' .. now_ms, state.mark and '+inf' or till)
   end
 
   -- ms of the first answer after the last failure, of whatever number; 0 for none. Of the same

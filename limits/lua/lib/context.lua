@@ -115,6 +115,7 @@ end
 local digits, quiet_until, note_revision, leapt_us
 do
   local EPOCH, REVISION, LEAP = 'tracking:epoch', 'tracking:rules', 'tracking:leap'
+  local LEASE_MOST_US = 60000000
   local written, found = {}, nil
 
   -- 14 digits are all that .. and tostring keep of a number: microseconds need 16.
@@ -159,9 +160,10 @@ do
     if rules.revision < found.revision then return nil, 'rules' end
     -- The worker learned them from MongoDB, and this Redis is empty, or was not there at the change.
     note_revision(rules.revision)
-    -- It is shorter than a lease, so further ahead it lies only because the clock stepped back.
-    if found.quiet > now + rules.lease_us then
-      found.quiet = now + rules.lease_us
+    -- It is for all lines, and no longer than a lease may be: further ahead it lies only because the clock
+    -- stepped back.
+    if found.quiet > now + LEASE_MOST_US then
+      found.quiet = now + LEASE_MOST_US
       call('SET', EPOCH, found.name .. ' ' .. digits(found.quiet))
     end
     return found.quiet

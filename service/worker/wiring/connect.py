@@ -34,7 +34,7 @@ from limits.workers import WorkerInfo, is_known
 from service import VERSION
 from service.config.domain import courier_settings, redis_address
 from service.config.machine import kept_below
-from service.config.schema import Config
+from service.config.schema import Config, limits_for
 from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.flow.tasks import keep_trying
@@ -188,9 +188,11 @@ def _policy(config: Config, who: WorkerInfo, lines: AllLines) -> Policy:
 def _limiter(config: Config, redis: Redis, policy: Policy, book: RuleBook, vet: Vet) -> Limiter:
     clock = Clock()
     pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
-    own = (each.call_timeout_seconds or 0.0 for each in config.limits.slugs.values())
-    longest = max(config.limits.call_timeout_seconds, *own, 0.0)
-    epoch = Epoch(pipeline, longest, _lost, watched=bool(config.redis.sentinels), vet=vet)
+    tables = [config.limits, *(limits_for(config, slug) for slug in config.limits.slugs)]
+    timeout = max(limits.call_timeout_seconds for limits in tables)
+    lease = max(limits.lease_seconds for limits in tables)
+    epoch = Epoch(pipeline, timeout, _lost, watched=bool(config.redis.sentinels), vet=vet)
+    pipeline.quiet_after_leap(lease, functools.partial(_lost, Loss.LEAPT))
     return Limiter(pipeline, clock, epoch, book, policy)
 
 

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 CLOCK = "limits/test_clock.py::"
 LEAPS = "limits/test_clock.py::"
+HUNG = "simulation/test_clock_leaps.py::"
 LINES = "limits/test_clear_and_lines.py::"
 FLAWS = "limits/test_original_flaws.py::"
 PACE = "limits/test_lanes_and_slots.py::"
@@ -257,7 +258,7 @@ MUTANTS = (
         where="limits/lua/lib/batch.lua",
         old="  if latest > 0 and now > latest then return now end\n",
         new="",
-        tests=(LEAPS + "test_nobody_starts_for_a_call_time_out_after_a_leap",),
+        tests=(LEAPS + "test_nobody_starts_for_a_lease_after_a_leap",),
     ),
     Mutant(
         name="calls start although leases ended by a leap of the clock",
@@ -265,7 +266,25 @@ MUTANTS = (
         where="limits/lua/leap.lua",
         old="digits(math.max(quiet, now + ARGV[1]))",
         new="quiet",
-        tests=(LEAPS + "test_nobody_starts_for_a_call_time_out_after_a_leap",),
+        tests=(LEAPS + "test_nobody_starts_for_a_lease_after_a_leap",),
+    ),
+    Mutant(
+        name="after a leap of the clock the calls of workers that hang are not waited for",
+        breaks="I2",
+        where="service/worker/wiring/connect.py",
+        old="quiet_after_leap(lease,",
+        new="quiet_after_leap(timeout,",
+        tests=(
+            HUNG + "test_a_worker_that_hangs_when_the_clock_leapt_takes_no_call_beyond_the_limit",
+        ),
+    ),
+    Mutant(
+        name="a line of a short lease ends the quiet after a leap for all",
+        breaks="I2",
+        where="limits/lua/lib/context.lua",
+        old="found.quiet > now + LEASE_MOST_US then\n      found.quiet = now + LEASE_MOST_US",
+        new="found.quiet > now + rules.lease_us then\n      found.quiet = now + rules.lease_us",
+        tests=(LEAPS + "test_a_line_of_a_short_lease_ends_the_quiet_of_no_other_line",),
     ),
     Mutant(
         name="a call that runs is taken for lost after a leap of the clock",

@@ -130,6 +130,7 @@ class Couriers:
         self._count_arrival(visit.slug)
         if visit.over or not visit.process.alive:
             return  # its end of the connection is closed already
+        visit.paused = visit.process.paused  # it may stand still since it sent this
         self.visits[visit] = None
         self._count_in_flight(visit.slug, visit.process)
         if visit.number.startswith(POISON):

@@ -30,9 +30,6 @@ UNFIT = 1
 BEATS = 6
 """So many in the time after which a silent process is killed: some may be late."""
 
-BEAT_MOST_SECONDS = 1.0
-"""What was counted goes with a beat, and should not be old when it is asked for."""
-
 
 class Beat(Protocol):
     """A sign of life for the parent; `works`: this process is connected and does its work."""
@@ -45,7 +42,7 @@ async def keep_beating(beat: Beat, silence: float) -> None:
     """Beat until cancelled; `silence`: seconds after which the parent kills a silent process."""
     while True:
         beat()
-        await asyncio.sleep(min(silence / BEATS, BEAT_MOST_SECONDS))
+        await asyncio.sleep(silence / BEATS)
 
 
 async def asked_or_unfit(stopping: asyncio.Task[Literal[True]], background: Background) -> None:

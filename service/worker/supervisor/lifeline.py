@@ -13,7 +13,6 @@ or its loop hangs            do so
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import os
@@ -60,6 +59,8 @@ class Lifeline:
                 self._counts.take(news)
 
     def _beat_soon(self) -> None:
+        import asyncio  # noqa: PLC0415 - the parent imports this module too, and needs no event loop
+
         # Another thread has counted, or no loop turns yet: that goes with the next beat.
         with contextlib.suppress(RuntimeError):
             asyncio.get_running_loop().call_later(NEWS_SECONDS, self.beat)

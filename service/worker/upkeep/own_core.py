@@ -64,7 +64,10 @@ class OwnCore:
         """The core that this process stays on, and those among which it was free to go."""
 
     async def run(self) -> None:
-        """Look once a second, at rest more seldom, until cancelled. Where the kernel does not tell, do nothing."""
+        """Look once a second, at rest more seldom, until cancelled.
+
+        Where the kernel does not tell, do nothing.
+        """
         before, at, rests = self._spent(), time.monotonic(), False
         while True:
             await asyncio.sleep(LOOK_SECONDS * RESTING if rests else LOOK_SECONDS)

@@ -18,7 +18,7 @@ from limits.connect import open_redis
 from service.config.domain import courier_settings, redis_address, silence_seconds
 from service.config.schema import Config
 from service.observe.background import Background
-from service.worker.results.connection import Store
+from service.worker.results.connection import SELDOM_MS, Store
 from service.worker.results.database import names_of
 from service.worker.upkeep.archiver import Archiver
 from service.worker.upkeep.lost_records import LostRecords
@@ -77,7 +77,7 @@ async def live(config: Config, beat: Beat) -> int:
         closing.callback(asyncio.create_task(keep_beating(beat, silence_seconds(config))).cancel)
         redis = open_redis(redis_address(config))
         closing.push_async_callback(redis.aclose)
-        store = Store(names_of(config))
+        store = Store(names_of(config), heartbeat_ms=SELDOM_MS)
         closing.push_async_callback(store.close)
         background = Background()
         closing.push_async_callback(background.stop)

@@ -441,7 +441,10 @@ MUTANTS = (
         where="limits/lua/survey.lua",
         old="redis.call('EXISTS', unpack(lists))",
         new="redis.call('EXISTS', lists[1], lists[2])",
-        tests=(INSPECTION + "test_of_many_lines_survey_names_those_alone",),
+        tests=(
+            INSPECTION
+            + "test_of_many_lines_survey_names_those_alone_to_which_somebody_pushed_by_hand",
+        ),
     ),
     Mutant(
         name="a courier that comes is noted by nobody until the others run out",

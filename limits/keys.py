@@ -38,7 +38,7 @@ wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
 tracking:accounts             set    accounts but main that ever asked  never
 tracking:form                 string how records are written            never
-tracking:couriers             zset   line → until, ms: some worker knows 20 s after the last look
+tracking:couriers             zset   line → until, ms: some worker knows up to 20 s after a look
                                      it
 tracking:measured             stream sends and ends of calls, measured  never; it holds 3 s
 tracking:epoch                string "<name> <quiet until, µs>"         never

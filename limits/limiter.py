@@ -63,7 +63,7 @@ NONE_KNOWN = -1
 _UNKNOWN = ("epoch", "rules")
 """What a worker must learn before scripts grant it anything."""
 
-SURVEYED_AT_ONCE, INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 1_000, 50, 50
+SURVEYED_AT_ONCE, INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 2_000, 50, 50
 """More lines at once would hold up the takes behind them: each of these takes Redis 3 ms."""
 
 

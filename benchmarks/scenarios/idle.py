@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from benchmarks.cpu import pss
 from benchmarks.plan import Plan, Scenario
 from benchmarks.redis_traffic import traffic
 from benchmarks.rig import Rig, open_rig, slugs
@@ -18,13 +19,21 @@ COLUMNS = (
     Column("beanstalkd_percent", "beanstalkd %", 2),
     Column("mongodb_percent", "mongod %", 2),
     Column("redis_s", "scripts/s", 2),
+    Column("commands_s", "Redis commands/s", 1),
     Column("beanstalkd_s", "beanstalkd commands/s", 2),
+    Column("pss_mb", "PSS, MB", 1),
 )
 NOTE = (
-    "The whole process tree: a parent, one worker process, and the one that archives. mongod's "
-    "share is its own idling."
+    "The whole process tree: a parent, one worker process, and the one that archives; PSS is its "
+    "memory. Redis commands: those within scripts, too. mongod's share is its own idling."
 )
 SETTLE_SECONDS = 5.0
+OWN_COMMANDS = 2
+"""Redis counts two of our questions between two readings."""
+
+
+FULL = ((5, 60.0), (50, 60.0), (1_200, 180.0))
+QUICK = tuple((couriers, 10.0) for couriers, _ in FULL)
 
 
 def idle(rig: Rig, couriers: int, seconds: float) -> dict[str, Value]:
@@ -37,12 +46,15 @@ def idle(rig: Rig, couriers: int, seconds: float) -> dict[str, Value]:
         time.sleep(seconds)
         used, elapsed = meter.since(before), time.monotonic() - began
         sent, said = traffic(rig.redis).since(asked), _commands(rig) - told
+        memory = sum(map(pss, worker.pids))
     return {
         "slugs": couriers,
         "seconds": round(elapsed),
         **{f"{name}_percent": spent / elapsed * 100 for name, spent in used.items()},
         "redis_s": sent.scripts / elapsed,
+        "commands_s": (sent.scripts + sent.commands - OWN_COMMANDS) / elapsed,
         "beanstalkd_s": (said - 1) / elapsed,  # our own question is one of them
+        "pss_mb": memory / 1e6,
     }
 
 
@@ -52,10 +64,10 @@ def _commands(rig: Rig) -> int:
 
 
 def run(plan: Plan) -> list[Table]:
-    """Measure with few and, in a full run, with many configured couriers."""
+    """Measure with few and with many configured couriers."""
     rows = []
     with open_rig() as rig:
-        for couriers, seconds in plan.pick(((50, 30.0), (1_200, 180.0)), ((50, 10.0),)):
+        for couriers, seconds in plan.pick(FULL, QUICK):
             plan.say(f"nothing to do, {couriers:,} couriers configured")
             rows.append(idle(rig, couriers, plan.seconds or seconds))
     return [Table("idle", "Idle", COLUMNS, rows, NOTE)]

@@ -38,9 +38,13 @@ class Counts:
 
     def __init__(self) -> None:
         self.sums: dict[Key, int] = {}
+        self.begun: Callable[[], None] = lambda: None
+        """Is called with the first that is counted after all was handed over."""
 
     def add(self, key: Key, by: int = 1) -> None:
         """Count something `by` times."""
+        if not self.sums:
+            self.begun()
         self.sums[key] = self.sums.get(key, 0) + by
 
     def time(self, name: str, label: str, us: int) -> None:
@@ -77,6 +81,8 @@ _Count = Callable[[Counts, Mapping[str, Any]], None]
 def _called(counts: Counts, fields: Mapping[str, Any]) -> None:
     # As `add` and `time` do it, at half of their cost: every call comes by here.
     sums, slug, us = counts.sums, fields["slug"], fields["ms"] * 1_000
+    if not sums:
+        counts.begun()
     key: Key = ("tracker_courier_calls_total", slug, fields["outcome"])
     sums[key] = sums.get(key, 0) + 1
     key = ("tracker_courier_call_duration_seconds", slug, _BUCKETS[bisect_left(BOUNDS_US, us)])

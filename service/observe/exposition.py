@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import platform
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import assert_never
+from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import (
@@ -26,6 +28,9 @@ from service.observe.counts import NOTHING_YET, SUM_US, Counts, Key
 from service.observe.events import Event
 from service.observe.log import Emit
 from service.observe.metrics import BOUNDS_US, BUILD, METRICS, By, Kind, Metric
+
+REST_SECONDS = 3_600.0
+"""Between two looks whether to stop serving, which nobody asks for. A scrape wakes it at once."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -83,7 +88,8 @@ def serve(
     registry.register(_Families({By.WORKER}, counts, standing))
     host, port = listen
     try:
-        start_http_server(port, host, registry)
+        server, _ = start_http_server(port, host, registry)
+        threading.Thread(target=_serve_at_rest, args=(server,), daemon=True).start()
     except OSError as error:
         emit(
             Event.NO_METRICS,
@@ -91,6 +97,12 @@ def serve(
             error=error.strerror or f"{error}",
             fix='Give [metrics] listen an address that is free, or "" for none.',
         )
+
+
+def _serve_at_rest(server: WSGIServer) -> None:
+    """Serve in place of the library's thread, which looks twice a second whether to stop."""
+    server.shutdown()
+    server.serve_forever(REST_SECONDS)
 
 
 def _family(metric: Metric, found: list[tuple[Key, float]]) -> Family:

@@ -223,6 +223,18 @@ def test_what_is_passed_over_on_any_walk_is_nothing_that_a_sweep_would_change(
     assert seen[False] > 0, "some sweeps were not needed"
 
 
+async def test_of_many_lines_survey_names_those_alone_to_which_somebody_pushed_by_hand(
+    worker: Worker, redis: Redis
+) -> None:
+    known = [f"courier-{n}" for n in range(2_000)]
+    await redis.rpush("wait_list:courier-7", "N001")
+    await redis.rpush("wait_list_automatic:courier-1999", "N002")
+
+    found = await worker.pipeline.run("survey", [KEYS.lines], [" ".join(known)])
+
+    assert found == ["courier-7", "courier-1999"]
+
+
 async def test_survey_names_each_slug_with_work_once(worker: Worker, redis: Redis) -> None:
     await worker.granted()
     await redis.rpush(KEYS.wait_list, "N002")

@@ -158,6 +158,94 @@ async def test_what_a_worker_knew_is_forgotten_with_it(hire: Hire, redis: Redis,
     assert await is_known(redis, "new-courier")
 
 
+@pytest.mark.parametrize("ms", [0, 5_000, 5_900, 6_100, 12_000])
+async def test_each_look_leaves_what_is_known_known_for_two_more(
+    hire: Hire, redis: Redis, ms: float
+) -> None:
+    worker = await hired(hire, ONE)
+    await worker.limiter.start([USPS])
+    await silent_for(redis, ms)
+
+    await worker.limiter.sweep([USPS])
+
+    until_ms = await redis.zscore(keys.COURIERS, USPS) or 0.0
+    assert until_ms - await redis_us(redis) / 1000 > 2 * 6_000
+
+
+async def test_what_was_noted_shortly_before_is_not_noted_again(hire: Hire, redis: Redis) -> None:
+    one, other = await hired(hire, ONE), await hired(hire, OTHER)
+    await one.limiter.start([USPS])
+    await silent_for(redis, 5_000)
+    noted = await redis.zrange(keys.COURIERS, 0, -1, withscores=True)
+
+    await one.limiter.sweep([USPS])
+    await other.limiter.sweep([USPS])
+
+    assert await redis.zrange(keys.COURIERS, 0, -1, withscores=True) == noted
+
+
+async def test_a_line_that_comes_is_known_from_the_next_look_on(hire: Hire, redis: Redis) -> None:
+    worker = await hired(hire, ONE)
+    await worker.limiter.start([USPS])
+
+    await worker.limiter.sweep([USPS, Line("new-courier")])
+
+    assert await is_known(redis, "new-courier")
+
+
+async def test_what_only_one_worker_knows_stays_known_while_others_start_again(
+    hire: Hire, redis: Redis
+) -> None:
+    one, other = await hired(hire, ONE), await hired(hire, OTHER)
+    await one.limiter.start([USPS, Line("new-courier")])
+
+    for _ in range(5):
+        await silent_for(redis, 6_000)
+        await other.limiter.start([USPS])
+        await one.limiter.sweep([USPS, Line("new-courier")])
+        await other.limiter.close()
+        assert [await is_known(redis, name) for name in ("new-courier", USPS)] == [True, True]
+
+
+async def test_a_line_that_was_removed_is_forgotten_while_its_worker_lives_on(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hired(hire, ONE)
+    await worker.limiter.start([USPS, Line("old-courier")])
+
+    for _ in range(4):
+        await silent_for(redis, 5_100)
+        await worker.limiter.sweep([USPS])
+
+    assert [await is_known(redis, name) for name in ("old-courier", USPS)] == [False, True]
+
+
+async def test_what_redis_lost_is_known_again_from_the_next_look_on(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hired(hire, ONE)
+    await worker.limiter.start([USPS])
+    await redis.delete(keys.COURIERS)
+
+    await worker.limiter.sweep([USPS])
+
+    assert await is_known(redis, USPS)
+
+
+async def test_a_look_at_rest_is_as_many_commands_for_many_lines_as_for_few(
+    hire: Hire, redis: Redis
+) -> None:
+    worker, asked = await hired(hire, ONE), list[int]()
+    for count in (5, 1_200):
+        lines = [Line(f"courier-{n}") for n in range(count)]
+        await worker.limiter.start(lines)
+        before = int((await redis.info("stats"))["total_commands_processed"])
+        await worker.limiter.sweep(lines)
+        asked.append(int((await redis.info("stats"))["total_commands_processed"]) - before)
+
+    assert asked[0] == asked[1]
+
+
 async def test_what_runs_on_all_lines_is_listed_by_its_start(hire: Hire, redis: Redis) -> None:
     worker = await hire(policy=Policy(who=WorkerInfo("host-1", 11, "9.9.9", 0.0)))
     await worker.granted("N001", id="op-1")

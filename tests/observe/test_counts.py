@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -180,6 +181,32 @@ def test_every_counter_that_an_event_moves_is_in_the_catalogue_with_as_many_labe
     counted = {key for _, _, keys in TOLD for key in keys}
 
     assert {len(key) - 1 - wide[key[0]] for key in counted if "seconds" not in key[0]} == {0}
+
+
+def test_the_first_that_is_counted_after_a_hand_over_is_told() -> None:
+    counts, told = Counts(), list[str]()
+    counts.begun = lambda: told.append("begun")
+    event = counts.of_events()[Event.CALLED]
+
+    counts.add(("tracker_repairs_total", "drain"))
+    counts.add(("tracker_repairs_total", "call"))
+    counts.news(select.PIPE_BUF)
+    event({**SLUG, "outcome": "answered", "ms": 120})
+    event({**SLUG, "outcome": "answered", "ms": 120})
+
+    assert told == ["begun", "begun"]
+
+
+def test_what_was_counted_is_served_as_often_as_it_is_asked_for() -> None:
+    counts = Counts()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    exposition.serve(("127.0.0.1", port), counts, dict, lambda *_, **__: None)
+
+    for total in (1, 2):
+        counts.add(("tracker_repairs_total", "drain"))
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            assert f'tracker_repairs_total{{kind="drain"}} {total}.0' in answer.read().decode()
 
 
 def test_a_port_that_is_taken_is_told_and_stops_nobody() -> None:

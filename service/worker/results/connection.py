@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, Protocol, TypeVar
 
 import pymongo
+from pymongo import common
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError, WTimeoutError
 from pymongo.topology_description import TopologyDescription
@@ -55,6 +56,14 @@ long it takes to see that MongoDB is away."""
 HEARTBEAT_MS = 2_000
 """How often the driver looks at the servers: so soon a process that writes nothing just now sees
 that MongoDB is away."""
+
+SELDOM_MS = 10_000
+"""The same of a process that asks no courier: nothing is lost where its write is the first to see
+it, and each look is dear for what does nothing else meanwhile."""
+
+# The driver has no option for this: how often a thread of its own looks for cursors that somebody
+# left open. Nobody does here, and each second it cost a process a tenth of its rest.
+common.KILL_CURSOR_FREQUENCY = 60
 
 LOOK_SECONDS = 0.5
 CONFIRM_SECONDS = 30.0
@@ -95,9 +104,12 @@ class Store(Collections):
     One writes, one reads, and one does what no request waits for.
     """
 
-    def __init__(self, names: Names, notice: Notice = lambda _: None) -> None:
+    def __init__(
+        self, names: Names, notice: Notice = lambda _: None, heartbeat_ms: int | None = None
+    ) -> None:
         """`notice` hears of it when MongoDB goes away (the error) and when it is back (None).
 
+        `heartbeat_ms`: between two looks of the driver at the servers, by default HEARTBEAT_MS.
         Raises ResultsDown, as `open_client`.
         """
         client = open_client(
@@ -109,7 +121,7 @@ class Store(Collections):
             # Streaming takes two more threads that wake twice a second, half of what idling costs.
             # Where a server changes its role the next operation's error makes the driver look.
             serverMonitoringMode="poll",
-            heartbeatFrequencyMS=HEARTBEAT_MS,
+            heartbeatFrequencyMS=heartbeat_ms or HEARTBEAT_MS,
         )
         super().__init__(client, names, wtimeout=OPERATION_MS)
         self._names = names

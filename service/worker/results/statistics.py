@@ -65,20 +65,23 @@ class CodeCounts:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: Counter[Code] = Counter()
+        self._counted = asyncio.Event()
 
     def count(self, slug: str, code: str) -> None:
         """Count a code of an answer. Costs nothing, and never fails."""
         self._waiting[slug, clean(code, MAX_CODE_BYTES)] += 1
+        self._counted.set()
 
     async def run(self) -> None:
         """Write until cancelled."""
-        while True:
+        while await self._counted.wait():
             await asyncio.sleep(PERIOD_SECONDS)
             await self.write()
 
     async def write(self) -> None:
         """Write what was counted; while MongoDB is away it goes on waiting."""
         counted, self._waiting = self._waiting, Counter()
+        self._counted.clear()
         if not counted:
             return
         try:
@@ -87,6 +90,7 @@ class CodeCounts:
             log_refused(codes, await self._store.on_writer(add_codes, codes, counted, now))
         except ResultsDown:
             self._waiting.update(counted)
+            self._counted.set()
 
 
 def add_codes(

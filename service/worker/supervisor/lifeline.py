@@ -27,6 +27,9 @@ LIVES, WORKS = b".", b"+"
 """What a beat says, in a line: the process lives; it is connected and does its work. Any other line
 is what it has counted."""
 
+NEWS_SECONDS = 1.0
+"""What was counted should not be old when the parent is asked for it."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -36,12 +39,13 @@ class Lifeline:
     def __init__(self, descriptor: int, stop_seconds: float, counts: Counts | None = None) -> None:
         """`stop_seconds` is how long the stop may take once the parent is gone.
 
-        Each beat hands `counts` over.
+        Each beat hands `counts` over; what is counted between two makes a beat of its own.
         """
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
         self._stop_seconds = stop_seconds
         self._counts = counts or Counts()
+        self._counts.begun = self._beat_soon
         # Not the loop's to see: it may hang when the parent dies.
         threading.Thread(target=self._await_end, name="lifeline", daemon=True).start()
 
@@ -53,6 +57,13 @@ class Lifeline:
             room = self._write(news)
             if not room:
                 self._counts.take(news)
+
+    def _beat_soon(self) -> None:
+        import asyncio  # noqa: PLC0415 - the parent imports this module too, and needs no event loop
+
+        # Another thread has counted, or no loop turns yet: that goes with the next beat.
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop().call_later(NEWS_SECONDS, self.beat)
 
     def _write(self, line: bytes) -> bool:
         """Write all of it or nothing, as a pipe does with so little."""

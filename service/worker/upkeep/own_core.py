@@ -29,6 +29,10 @@ from typing import NamedTuple
 THREADS = Path("/proc/self/task")
 
 LOOK_SECONDS = 1.0
+RESTING = 5
+"""So many times longer a process waits for its next look that did nearly nothing since the last."""
+RESTS = 0.02
+"""Part of the time for which the event loop's thread runs then, at most."""
 
 BUSY = 0.3
 """Part of the time for which the event loop's thread runs; with less there is nothing to gain."""
@@ -60,13 +64,17 @@ class OwnCore:
         """The core that this process stays on, and those among which it was free to go."""
 
     async def run(self) -> None:
-        """Look once a second until cancelled. Where the kernel does not tell, do nothing."""
-        before, at = self._spent(), time.monotonic()
+        """Look once a second, at rest more seldom, until cancelled.
+
+        Where the kernel does not tell, do nothing.
+        """
+        before, at, rests = self._spent(), time.monotonic(), False
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS * RESTING if rests else LOOK_SECONDS)
             spent, now = self._spent(), time.monotonic()
             if before and spent:
                 of_late = Spent(spent.ran - before.ran, spent.waited - before.waited)
+                rests = of_late.ran <= RESTS * (now - at) * 1e9
                 with suppress(OSError):  # it is forbidden here
                     self.look(stay=should_stay(of_late, now - at))
             before, at = spent, now

@@ -18,7 +18,7 @@ from limits.connect import open_redis
 from service.config.domain import courier_settings, redis_address
 from service.config.schema import Config, silence_seconds
 from service.observe.background import Background
-from service.worker.results.connection import Store
+from service.worker.results.connection import SELDOM_MS, Store
 from service.worker.results.database import names_of
 from service.worker.upkeep.archiver import Archiver
 from service.worker.upkeep.lost_records import LostRecords
@@ -29,9 +29,6 @@ UNFIT = 1
 
 BEATS = 6
 """So many in the time after which a silent process is killed: some may be late."""
-
-BEAT_MOST_SECONDS = 1.0
-"""What was counted goes with a beat, and should not be old when it is asked for."""
 
 
 class Beat(Protocol):
@@ -45,7 +42,7 @@ async def keep_beating(beat: Beat, silence: float) -> None:
     """Beat until cancelled; `silence`: seconds after which the parent kills a silent process."""
     while True:
         beat()
-        await asyncio.sleep(min(silence / BEATS, BEAT_MOST_SECONDS))
+        await asyncio.sleep(silence / BEATS)
 
 
 async def asked_or_unfit(stopping: asyncio.Task[Literal[True]], background: Background) -> None:
@@ -80,7 +77,7 @@ async def live(config: Config, beat: Beat) -> int:
         closing.callback(asyncio.create_task(keep_beating(beat, silence_seconds(config))).cancel)
         redis = open_redis(redis_address(config))
         closing.push_async_callback(redis.aclose)
-        store = Store(names_of(config))
+        store = Store(names_of(config), heartbeat_ms=SELDOM_MS)
         closing.push_async_callback(store.close)
         background = Background()
         closing.push_async_callback(background.stop)

@@ -230,7 +230,7 @@ def _intake(
 def run(config: Config, beat: Beat, others: Works = ()) -> int:
     """Run one worker process until SIGTERM or SIGINT; returns its exit code.
 
-    `beat` is called every second as long as the event loop turns, and once with `works`.
+    `beat` is called as long as the event loop turns, and once with `works`.
     `others`: what it does besides asking couriers.
     1: a background task keeps ending. 2: a server was refused because it can lose acknowledged
     work.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-DUTY = "flow/test_drain.py::"
-PARENT = "console/test_parent.py::"
-PREFLIGHT = "preflight/test_preflight.py::"
 CONNECTION = "results/test_connection.py::"
 DEFECTS = "flow/test_receive.py::"
+DUTY = "flow/test_drain.py::"
+INSPECTION = "limits/test_inspection.py::"
+LIFELINE = "console/test_lifeline.py::"
+PARENT = "console/test_parent.py::"
+PREFLIGHT = "preflight/test_preflight.py::"
+RUNNING = "limits/test_running.py::"
 
 MUTANTS = (
     Mutant(
@@ -156,5 +159,56 @@ MUTANTS = (
         old=" and waited >= confirmed):",
         new=" and waited):",
         tests=("limits/test_epoch.py::test_a_step_waits_for_as_many_replicas_as_it_should",),
+    ),
+    Mutant(
+        name="what is counted at rest waits for the next beat that is due",
+        breaks="I12",
+        where="service/worker/supervisor/lifeline.py",
+        old="        self._counts.begun = self._beat_soon\n",
+        new="",
+        tests=(LIFELINE + "test_what_is_counted_at_rest_makes_a_beat_of_its_own",),
+    ),
+    Mutant(
+        name="a process at rest beats as seldom as its parent would kill it",
+        breaks="I1",
+        where="service/worker/wiring/process.py",
+        old="await asyncio.sleep(silence / BEATS)",
+        new="await asyncio.sleep(silence)",
+        tests=(LIFELINE + "test_a_process_at_rest_beats_as_often_as_its_parent_must_hear",),
+    ),
+    Mutant(
+        name="of all lines only the first is looked at for numbers that were pushed by hand",
+        breaks="I7",
+        where="limits/lua/survey.lua",
+        old="redis.call('EXISTS', unpack(lists))",
+        new="redis.call('EXISTS', lists[1], lists[2])",
+        tests=(
+            INSPECTION
+            + "test_of_many_lines_survey_names_those_alone_to_which_somebody_pushed_by_hand",
+        ),
+    ),
+    Mutant(
+        name="a courier that comes is noted by nobody until the others run out",
+        breaks="I7",
+        where="limits/lua/survey.lua",
+        old="'=' .. redis.sha1hex(ARGV[1])",
+        new="'='",
+        tests=(RUNNING + "test_a_line_that_comes_is_known_from_the_next_look_on",),
+    ),
+    Mutant(
+        name="a courier that a live worker knows is taken for unknown between two looks",
+        breaks="I7",
+        where="limits/lua/survey.lua",
+        old="local KEPT = 0.7",
+        new="local KEPT = 0.2",
+        tests=(RUNNING + "test_each_look_leaves_what_is_known_known_for_two_more",),
+    ),
+    Mutant(
+        name="a courier stays unknown where Redis' clock stepped back",
+        breaks="I7",
+        where="limits/lua/survey.lua",
+        old=" and left_ms <= lives_ms then",
+        new=" then",
+        tests=(RUNNING + "test_what_a_worker_knew_is_forgotten_with_it",),
     ),
 )

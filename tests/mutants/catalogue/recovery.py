@@ -398,8 +398,8 @@ MUTANTS = (
         name="numbers that were pushed by hand are found by nobody",
         breaks="I7",
         where="limits/lua/survey.lua",
-        old="if not found[line]\n",
-        new="if found[line]\n",
+        old="if not found[line] then\n",
+        new="if found[line] then\n",
         tests=("limits/test_inspection.py",),
     ),
     Mutant(

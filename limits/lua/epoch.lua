@@ -6,9 +6,10 @@ there are replicas: their copies lag behind. A promotion shows in INFO: another 
 second replication id, which a server that is promoted keeps of the primary before it.
 
 KEYS[1]  tracking:epoch    string "<name> <quiet until, µs>"
-KEYS[2]  tracking:server   string "<run_id> <second replication id> <replicated> <epoch> <count>": who
+KEYS[2]  tracking:server   string "<run_id> <second replication id> <replicated> <epoch>/<count>": who
          wrote here last; whether it was ever seen with replicas (1); the epoch that a takeover began,
-         or -; how often it was asked so
+         or -; how often it was asked so. Versions before knew four words and no count: they write back
+         the fourth as they found it
 ARGV[1]  known    name that this worker knew, or empty
 ARGV[2]  new      name to give when there is none
 ARGV[3]  quiet    µs for which nobody starts when state was lost (one call time-out)
@@ -39,7 +40,7 @@ local told = info('server') .. info('replication')
 local run_id = string.match(told, 'run_id:(%x+)') or '-'
 local before = string.match(told, 'master_replid2:(%x*[1-9a-f]%x*)') or '-'
 local written = redis.call('GET', KEYS[2]) or ''
-local last_run_id, last_before, seen, begun, count = string.match(written, '^(%S+) (%S+) ([01]) (%S+) ?(%d*)$')
+local last_run_id, last_before, seen, begun, count = string.match(written, '^(%S+) (%S+) ([01]) ([^ /]+)[ /]?(%d*)$')
 count = tonumber(count) or 0
 local replicas = tonumber(string.match(told, 'connected_slaves:(%d+)') or 0)
 local promoted = string.match(told, 'second_repl_offset:(%d+)')
@@ -60,7 +61,7 @@ local until_text = string.format('%.0f', quiet)
 redis.call('PERSIST', KEYS[1])
 redis.call('SET', KEYS[1], name .. ' ' .. until_text)
 redis.call('SET', KEYS[2],
-  string.format('%s %s %d %s %d', run_id, before, replicated and 1 or 0, begun or '-', count))
+  string.format('%s %s %d %s/%d', run_id, before, replicated and 1 or 0, begun or '-', count))
 local why = begun == name and 'replaced' or 'new'
 local confirms = 0
 if string.find(told, 'min_slaves_good_slaves:', 1, true) then

@@ -7,6 +7,7 @@ what time it is.
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -107,6 +108,24 @@ async def test_another_run_of_a_redis_that_stands_alone_keeps_no_quiet(
     _, *told = await ask(worker, worker.epoch.name)
 
     assert told[:3] == [worker.epoch.name, "0", "new"]
+
+
+async def test_a_worker_of_a_version_before_that_asks_between_two_questions_is_no_loss(
+    worker: Worker, redis: Redis
+) -> None:
+    await _ask_as_before(redis)
+
+    await worker.epoch.agree()
+
+    assert worker.epoch.losses == 0
+    assert await redis.get(EPOCH) == f"{worker.epoch.name} 0"
+
+
+async def _ask_as_before(redis: Redis) -> None:
+    """Ask as versions before: what they cannot read is of another server to them."""
+    known = re.fullmatch(r"(\S+) (\S+) ([01]) (\S+)", await redis.get(SERVER))
+    assert known
+    await redis.set(SERVER, " ".join(known.groups()))
 
 
 @pytest.mark.parametrize(("seen", "watched"), [(1, 0), (0, 1)])

@@ -331,6 +331,17 @@ MUTANTS = (
         tests=(FORGETS + "test_a_lower_count_than_was_seen_is_that_of_an_older_copy",),
     ),
     Mutant(
+        name="a worker of a version before is taken for an older copy",
+        breaks="I7",
+        where="limits/lua/epoch.lua",
+        old="string.format('%s %s %d %s/%d', run_id",
+        new="string.format('%s %s %d %s %d', run_id",
+        tests=(
+            TAKEOVERS
+            + "test_a_worker_of_a_version_before_that_asks_between_two_questions_is_no_loss",
+        ),
+    ),
+    Mutant(
         name="leases and lanes of a clock that stepped back stay",
         breaks="I4",
         where="limits/lua/lib/memory.lua",

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from service.worker.supervisor.child import PIPE_BYTES
 
 from service.observe.counts import Counts
 from service.worker.supervisor import lifeline
 from service.worker.supervisor.lifeline import Lifeline
+from service.worker.supervisor.parent import PIPE_BYTES
 from service.worker.wiring.process import BEATS, keep_beating
 
 KEY = ("tracker_repairs_total", "drain")

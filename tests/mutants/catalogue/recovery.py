@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 BROKEN = "limits/test_broken_keys.py::"
+EPOCH = "limits/test_epoch.py::"
 DEMOTED = "limits/test_sentinels.py::"
 DRAINER = "limits/test_draining.py::"
 FULL = "limits/test_admit_when_full.py::"
@@ -337,8 +338,7 @@ MUTANTS = (
         old="string.format('%s %s %d %s/%d', run_id",
         new="string.format('%s %s %d %s %d', run_id",
         tests=(
-            TAKEOVERS
-            + "test_a_worker_of_a_version_before_that_asks_between_two_questions_is_no_loss",
+            EPOCH + "test_a_worker_of_a_version_before_that_asks_between_two_questions_is_no_loss",
         ),
     ),
     Mutant(

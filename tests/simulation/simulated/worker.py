@@ -80,7 +80,7 @@ async def run_worker(
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
     lines = AllLines(CourierLines(config, registry))
     book = RulesOfGroups(lines.rules_of, plan)
-    policy = replace(_policy(config, who, lines, book), mark_of=lambda _: "")
+    policy = replace(_policy(config, who, lines), mark_of=lambda _: "")
     limiter = _limiter(config, redis, policy, book, take_any)
     await keep_trying(limiter.start)
     without_http: Any = None

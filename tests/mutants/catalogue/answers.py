@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-CANCEL = "limits/test_cancel.py::"
+CANCEL = "limits/test_cancelling.py::"
 FLAWS = "limits/test_original_flaws.py::"
 FORGETS = "limits/test_epoch.py::"
 FRESH = "limits/test_admit_freshness.py::"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-REDIS = "limits/test_forget.py::"
+REDIS = "limits/test_forgetting.py::"
 KEEP_DAYS = "results/test_database.py::"
 MONGODB = "results/test_forgotten_parcels.py::"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-CANCEL = "limits/test_cancel.py::"
+CANCEL = "limits/test_cancelling.py::"
 DRAINER = "limits/test_draining.py::"
 EXPIRY = "limits/test_admit_expiry_and_rechecks.py::"
 FLAWS = "limits/test_original_flaws.py::"

@@ -62,8 +62,6 @@ async def test_nothing_is_asked_of_a_promoted_redis_that_may_lose_it(
         assert admitted == Parked("quiet", put_drain=True)
 
 
-
-
 async def test_a_worker_waits_for_a_redis_that_is_a_replica_for_a_moment(
     beanstalkd: Server, mongo_uri: str, database: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ fixture                   lives     is
 ========================= ========= ================================================================
 `stack`                   session   the three servers (`devstack.stack.Stack`)
 `redis_url`               test      the session's Redis, emptied
+`redis`                   test      a client of it, for what no worker shows
 `mongo_uri`, `database`   test      the session's mongod, and a database name of this test's own
 `store`                   test      a worker's store on them, whose collections are empty
 `beanstalkd`              test      a beanstalkd of this test's own, as a `Server`: kill it at will
@@ -40,6 +41,7 @@ import pytest
 import redis
 from hypothesis import settings
 from portion import PROFILE
+from redis.asyncio import Redis
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -156,6 +158,12 @@ def redis_url(stack: Stack) -> str:
     with redis.Redis.from_url(stack.redis.url) as client:
         client.flushdb()
     return stack.redis.url
+
+
+@pytest.fixture(name="redis")
+async def redis_client(redis_url: str) -> AsyncIterator[Redis]:
+    async with Redis.from_url(redis_url, decode_responses=True) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

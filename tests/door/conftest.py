@@ -13,7 +13,6 @@ from aftership_ground import Bucket
 from door_ground import NOWHERE, Client, serving
 from limits_bench import FAST, Worker
 from operations_ground import Database, serving_all, working
-from redis.asyncio import Redis
 
 from devstack.servers import Server
 
@@ -60,12 +59,6 @@ async def worker(redis_url: str) -> AsyncIterator[Worker]:
     """With one call at a time."""
     async with working(redis_url, replace(FAST, concurrent=1)) as made:
         yield made
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
 
 
 @pytest.fixture

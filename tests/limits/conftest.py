@@ -3,7 +3,6 @@
 ============ ===================================================================================
 fixture      is
 ============ ===================================================================================
-`redis`      a client that looks behind the scenes
 `hire`       makes a `Worker` with the rules that are given, on a connection of its own
 `worker`     a worker whose rules do not limit the rate
 `busy`       a worker whose only slot is taken by the number BUSY, so that all others wait
@@ -38,12 +37,6 @@ from limits.rules import Rules
 from limits.server import RedisAddress
 
 PLAIN = Policy()
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
 
 
 @pytest.fixture

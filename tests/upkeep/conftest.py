@@ -4,18 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import greenstalk
 import pytest
-from redis.asyncio import Redis
 
 from devstack.servers import Server
 from service.worker.results.connection import Store
 from service.worker.tubes.envelope import REQUESTS_TUBE
 from service.worker.tubes.put_servers import Putter
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
 
 
 @pytest.fixture

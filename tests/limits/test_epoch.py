@@ -16,16 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from limits_bench import (
-    FAST,
-    KEYS,
-    USPS,
-    Hire,
-    Worker,
-    counted,
-    redis_us,
-    until,
-)
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, counted, redis_us, until
 from redis.asyncio import Redis
 from test_sentinels import address_of
 

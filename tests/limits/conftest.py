@@ -37,6 +37,7 @@ from limits.rules import Rules
 from limits.server import RedisAddress
 
 PLAIN = Policy()
+LEASE_SECONDS = Rules().lease_seconds
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ import re
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from limits_bench import FAST, KEYS, USPS, Hire, Worker, counted, redis_us, until
+from limits_bench import KEYS, USPS, Hire, Worker, counted, until
 from redis.asyncio import Redis
 from test_sentinels import address_of
 
@@ -410,57 +409,3 @@ async def test_a_call_in_mid_way_ends_when_redis_has_lost_its_lease(
     _, word = await worker.raw("again", "c#2", "c")
 
     assert word == "gone"
-
-
-async def test_leases_and_lanes_of_a_clock_that_stepped_back_are_clamped(
-    hire: Hire, redis: Redis
-) -> None:
-    worker = await hire(FAST)
-    call = await worker.granted("N001")
-    ahead = await redis_us(redis) + HOUR_US
-    await redis.zadd(KEYS.calls_leases, {call.id: ahead})
-    await redis.zadd(KEYS.call_starts, {call.id: ahead})
-
-    now, *_ = await worker.raw("sweep", "s")
-
-    assert await redis.zscore(KEYS.calls_leases, call.id) == now + 60_000_000
-    assert await redis.zscore(KEYS.call_starts, call.id) == now + 150_000 + 1_000_000 + 1_020_000
-
-
-async def test_a_lane_of_a_clock_that_stepped_back_binds_for_seconds_only(
-    hire: Hire, redis: Redis
-) -> None:
-    worker = await hire(replace(FAST, per_second=1))
-    call = await worker.granted("N001")
-    await redis.zadd(KEYS.call_starts, {call.id: await redis_us(redis) + HOUR_US})
-    await redis.rpush(KEYS.wait_list, "N002")
-
-    now, _, why, ask, _ = await worker.raw("take", "t", 5, 1)
-
-    assert (why, int(ask) <= now + 3_000_000) == ("rate", True)
-
-
-async def test_a_quiet_time_of_a_clock_that_stepped_back_is_clamped(
-    worker: Worker, redis: Redis
-) -> None:
-    ahead = await redis_us(redis) + HOUR_US
-    await redis.set(KEYS.epoch, f"{worker.epoch.name} {ahead}")
-    await redis.rpush(KEYS.wait_list, "N001")
-
-    now, _, why, *_ = await worker.raw("take", "t", 5, 1)
-    name, quiet = (await redis.get(KEYS.epoch)).split()
-
-    assert why == "quiet"
-    assert (name, int(quiet)) == (worker.epoch.name, now + 60_000_000)
-
-
-async def test_an_answer_of_a_clock_that_stepped_back_is_not_fresh(
-    worker: Worker, redis: Redis
-) -> None:
-    await worker.finish(await worker.granted("N001"))
-    key = f"{KEYS.answer}N001"
-    text = await redis.get(key)
-    observed = text.split('"observed":')[1].split(",")[0]
-    await redis.set(key, text.replace(observed, str(int(observed) + 3_600_000)))
-
-    assert isinstance(await worker.admit("N001"), Granted)

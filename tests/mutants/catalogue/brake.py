@@ -106,8 +106,8 @@ MUTANTS = (
         name="other credentials wait where too few numbers were refused",
         breaks="I7",
         where="limits/lua/lib/brake.lua",
-        old="brake().mark and '+inf' or now_ms",
-        new="now_ms",
+        old="state.mark and '+inf' or till",
+        new="till",
         tests=(BRAKE + "test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line",),
     ),
     Mutant(

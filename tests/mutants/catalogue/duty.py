@@ -11,7 +11,7 @@ INSPECTION = "limits/test_inspection.py::"
 LIFELINE = "console/test_lifeline.py::"
 PARENT = "console/test_parent.py::"
 PREFLIGHT = "preflight/test_preflight.py::"
-RUNNING = "limits/test_running.py::"
+WORKERS = "limits/test_workers.py::"
 
 MUTANTS = (
     Mutant(
@@ -193,7 +193,7 @@ MUTANTS = (
         where="limits/lua/survey.lua",
         old="'=' .. redis.sha1hex(ARGV[1])",
         new="'='",
-        tests=(RUNNING + "test_a_line_that_comes_is_known_from_the_next_look_on",),
+        tests=(WORKERS + "test_a_line_that_comes_is_known_from_the_next_look_on",),
     ),
     Mutant(
         name="a courier that a live worker knows is taken for unknown between two looks",
@@ -201,7 +201,7 @@ MUTANTS = (
         where="limits/lua/survey.lua",
         old="local KEPT = 0.7",
         new="local KEPT = 0.2",
-        tests=(RUNNING + "test_each_look_leaves_what_is_known_known_for_two_more",),
+        tests=(WORKERS + "test_each_look_leaves_what_is_known_known_for_two_more",),
     ),
     Mutant(
         name="a courier stays unknown where Redis' clock stepped back",
@@ -209,6 +209,6 @@ MUTANTS = (
         where="limits/lua/survey.lua",
         old=" and left_ms <= lives_ms then",
         new=" then",
-        tests=(RUNNING + "test_what_a_worker_knew_is_forgotten_with_it",),
+        tests=(WORKERS + "test_what_a_worker_knew_is_forgotten_with_it",),
     ),
 )

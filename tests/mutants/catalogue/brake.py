@@ -108,9 +108,20 @@ MUTANTS = (
         name="other credentials wait where too few numbers were refused",
         breaks="I7",
         where="limits/lua/lib/brake.lua",
-        old="brake().mark and '+inf' or now_ms",
-        new="now_ms",
+        old="state.mark and '+inf' or till",
+        new="till",
         tests=(CREDENTIALS + "test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line",),
+    ),
+    Mutant(
+        name="who failed waits on where the key of the pause ends a little sooner",
+        breaks="I7",
+        where="limits/lua/lib/brake.lua",
+        old="math.max(now_ms + paused_us() / 1000, state.till or 0)",
+        new="now_ms + paused_us() / 1000",
+        tests=(
+            PAUSING
+            + "test_who_failed_goes_on_at_once_although_the_key_of_the_pause_ends_a_little_sooner",
+        ),
     ),
     Mutant(
         name="an answer ends the pause that the courier asked for",

@@ -79,7 +79,7 @@ async def test_who_failed_goes_on_at_once_although_the_key_of_the_pause_ends_a_l
 ) -> None:
     """As where Redis' clock went on between the start of a script and its first look at it."""
     await stop(worker)
-    await redis.pexpire(KEYS.calls_paused, await redis.pttl(KEYS.calls_paused) - 5)
+    await redis.pexpireat(KEYS.calls_paused, await redis.pexpiretime(KEYS.calls_paused) - 5)
 
     await brakes.resume(LINE)
     await swept(worker)

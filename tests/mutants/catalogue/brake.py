@@ -111,6 +111,17 @@ MUTANTS = (
         tests=(BRAKE + "test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line",),
     ),
     Mutant(
+        name="who failed waits on where the key of the pause ends a little sooner",
+        breaks="I7",
+        where="limits/lua/lib/brake.lua",
+        old="math.max(now_ms + paused_us() / 1000, state.till or 0)",
+        new="now_ms + paused_us() / 1000",
+        tests=(
+            PAUSING
+            + "test_who_failed_goes_on_at_once_although_the_key_of_the_pause_ends_a_little_sooner",
+        ),
+    ),
+    Mutant(
         name="an answer ends the pause that the courier asked for",
         breaks="I3",
         where="limits/lua/lib/brake.lua",

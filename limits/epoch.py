@@ -70,14 +70,21 @@ class Epoch:
         self._vet = vet
         self._same = round(quiet_seconds * 1_000_000), int(watched)
         self._least = self._count = 0
+        self._counts = False
         self.name = ""
         self.losses = 0
         pipeline.greet_with(self._greet)
 
     async def agree(self) -> None:
-        """Learn the epoch, or begin one. Raises LimitsDown."""
+        """Learn the epoch, or begin one. Raises LimitsDown.
+
+        The count means nothing before the first time: until then a worker of a version before may
+        run, which asks and does not count.
+        """
         known = self.name
-        self._note(known, await self._pipeline.run("epoch", _KEYS, self._asked(known)))
+        reply = await self._pipeline.run("epoch", _KEYS, self._asked(known))
+        self._counts = True
+        self._note(known, reply)
 
     async def _greet(self, connection: AbstractConnection) -> None:
         """Begin a connection: nothing goes over it before this is known."""
@@ -100,7 +107,8 @@ class Epoch:
 
     def _note(self, known: str, reply: list[Any]) -> None:
         _, name, _, why, _, confirms, count = reply
-        self._count = max(self._count, count)
+        if self._counts:
+            self._count = max(self._count, count)
         self._pipeline.confirmed = confirms and max(confirms, self._least)
         # Many may find the loss at once; the first to come back tells it.
         if name != self.name and known:

@@ -23,8 +23,11 @@ from devstack.kinds import REDIS
 from devstack.nursery import Nursery
 from devstack.sentinels import Watched
 from devstack.servers import running, start_server
-from limits.epoch import Loss
+from limits.clock import Clock
+from limits.connect import open_redis
+from limits.epoch import Epoch, Loss
 from limits.keys import EPOCH, SERVER
+from limits.pipeline import Pipeline
 from limits.script_file import BATCH, load
 from limits.server import RedisAddress
 from service.worker.flow.tasks import keep_trying
@@ -242,6 +245,22 @@ async def test_a_lower_count_than_was_seen_is_that_of_an_older_copy(worker: Work
     assert (same, other, why) == (known, "newer", "new")
     assert int(quiet) == now + QUIET_US
     assert after == count + 10
+
+
+async def test_what_a_version_before_asks_until_this_worker_starts_is_no_older_copy(
+    redis: Redis, redis_url: str
+) -> None:
+    losses: list[Loss] = []
+    async with open_redis(RedisAddress(redis_url)) as client:
+        epoch = Epoch(Pipeline(client, Clock()), 30.0, losses.append)
+        await client.ping()  # over a connection that asked first
+        counted = (await redis.get(SERVER)).split()
+        await redis.set(SERVER, " ".join(counted[:4]))  # they write no count
+
+        await epoch.agree()
+
+    assert losses == []
+    assert await redis.get(EPOCH) == f"{epoch.name} 0"
 
 
 async def test_a_redis_whose_files_are_an_older_copy_has_lost_its_state(

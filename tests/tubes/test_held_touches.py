@@ -215,8 +215,9 @@ async def test_a_job_that_is_deleted_while_it_is_touched_is_not_lost(
 
     touching = asyncio.create_task(held.touch_due(YOUNG))
     await asyncio.sleep(0)
-    client.send(Verb.DELETE, job)
+    deleted = client.send(Verb.DELETE, job)
     await touching
+    await deleted  # a connection that is closed before loses the job
     client.close()
 
     assert not job.lost

@@ -342,6 +342,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="what a version before asks is taken for an older copy",
+        breaks="I7",
+        where="limits/epoch.py",
+        old="        if self._counts:\n",
+        new="        if True:\n",
+        tests=(
+            TAKEOVERS + "test_what_a_version_before_asks_until_this_worker_starts_is_no_older_copy",
+        ),
+    ),
+    Mutant(
         name="leases and lanes of a clock that stepped back stay",
         breaks="I4",
         where="limits/lua/lib/memory.lua",

@@ -131,7 +131,8 @@ def _checkpoint(event: _Event) -> Checkpoint:
     tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
     name = text(event.country_name)
     named = country(name or text(event.country_iso3))
-    # By place, in the order of Checkpoint: names would cost as much as the reading of its time.
+    # By place, in the order of Checkpoint: names would cost as much as the reading of its time. Most
+    # feeds say little of a place, so `text` is not asked about what is absent.
     return Checkpoint(
         local,
         text(event.message) or "",
@@ -141,11 +142,11 @@ def _checkpoint(event: _Event) -> Checkpoint:
         named.iso3 if named else None,
         offset,
         utc,
-        text(event.city),
-        text(event.state),
-        text(event.postal_code),
-        text(event.location),
-        text(event.raw_tag),
+        None if event.city is None else text(event.city),
+        None if event.state is None else text(event.state),
+        None if event.postal_code is None else text(event.postal_code),
+        None if event.location is None else text(event.location),
+        None if event.raw_tag is None else text(event.raw_tag),
     )
 
 

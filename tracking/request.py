@@ -39,8 +39,10 @@ def own_number(number: str, account: Account) -> str:
 
 def number_and_account(name: str) -> tuple[str, Account]:
     """Take apart what `own_number` made."""
+    if "@" not in name:
+        return name, MAIN
     number, _, account = name.partition("@")
-    return number, Account(account or MAIN)
+    return number, Account(account)
 
 
 def account_and_id(operation: str) -> tuple[Account, str]:

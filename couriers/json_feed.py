@@ -131,8 +131,8 @@ def _checkpoint(event: _Event) -> Checkpoint:
     tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
     name = text(event.country_name)
     named = country(name or text(event.country_iso3))
-    # By place, in the order of Checkpoint: names would cost as much as the reading of its time. Most
-    # feeds say little of a place, so `text` is not asked about what is absent.
+    # By place, in the order of Checkpoint: names would cost as much as the reading of its time.
+    # Most feeds say little of a place, so `text` is not asked about what is absent.
     return Checkpoint(
         local,
         text(event.message) or "",

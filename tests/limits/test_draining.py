@@ -1,4 +1,4 @@
-"""Who asks for the next turn (lua/lib/draining.lua): the operators' flag, the drainer's duty."""
+"""Who asks for the next turn (lua/lib/taking.lua): the operators' flag, the drainer's duty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lists (lua/lib/lists.lua): who is next, and what people push in, take out or delete."""
+"""The lists (lua/lib/waiting.lua): who is next, and what people push in, take out or delete."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "an id is answered with another parcel's result": (
         "I1",
-        lambda: with_script("  if other then\n    count", "  if false then\n    count"),
+        lambda: with_script("  if other then\n    tally", "  if false then\n    tally"),
     ),
     "finish is forgotten": (
         "I7",
@@ -95,7 +95,9 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "an end is counted twice": (
         "I8",
-        lambda: with_script("count(verdict.state)", "count(verdict.state) count(verdict.state)"),
+        lambda: with_script(
+            "count_end(verdict.state)\n", "count_end(verdict.state) tally_end(operation, verdict)\n"
+        ),
     ),
     "starts are kept for ever": (
         "I5",

@@ -36,11 +36,6 @@ def shelf() -> Shelf:
     return Shelf()
 
 
-@pytest.fixture
-async def brakes(redis: Redis) -> Pauses:
-    return Pauses(redis, lambda _: FAST)
-
-
 async def test_a_worker_that_goes_by_older_rules_starts_nothing_by_them(
     hire: Hire, shelf: Shelf, brakes: Pauses
 ) -> None:

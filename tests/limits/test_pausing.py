@@ -18,11 +18,6 @@ LINE = Line(USPS)
 NOTHING = Resumed(by_hand=False, why="")
 
 
-@pytest.fixture
-async def brakes(redis: Redis) -> Pauses:
-    return Pauses(redis, lambda _: FAST)
-
-
 async def stop(worker: Worker, why: str = "auth_failed", number: str = "N001") -> None:
     await worker.limiter.retry(await worker.granted(number), failed(why, brake=AT_ONCE), 0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import greenstalk
 import pytest
 
@@ -20,14 +18,6 @@ READABLE = b'{"type":"requests_flow","payload":{"slug":"usps","number":"94000001
 NAMES = Names("", dead_keep_days=30)
 
 Tube = greenstalk.Client[bytes]
-
-
-@pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database))
-    await opened.prepare()
-    yield opened
-    await opened.close()
 
 
 def bury(beanstalkd: Server, *bodies: bytes, tube: str = REQUESTS_TUBE) -> list[int]:

@@ -127,7 +127,8 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
 
 
 def _checkpoint(event: _Event) -> Checkpoint:
-    local, offset, utc = read_iso(event.checkpoint_time, place_offset=text(event.checkpoint_offset))
+    beside = None if event.checkpoint_offset is None else text(event.checkpoint_offset)
+    local, offset, utc = read_iso(event.checkpoint_time, place_offset=beside)
     tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
     name = text(event.country_name)
     named = country(name or text(event.country_iso3))

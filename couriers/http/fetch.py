@@ -7,7 +7,7 @@ import functools
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from email.utils import formatdate
 from html import escape
 from typing import Any, Protocol
@@ -223,18 +223,18 @@ class Fetch:
 
     async def _exchange(self, method: str, url: URL, options: dict[str, Any]) -> Answer:
         try:
-            async with self._http.request(
-                method, url, allow_redirects=False, **options
-            ) as response:
-                body = await (response.read() if _is_small(response) else _capped(response))
-                named = {name.lower(): value for name, value in response.headers.items()}
-                if "date" not in named:
-                    named["date"] = _date(int(time.time()))
-                return Answer(response.status, named, body)
+            # No `async with`: whoever reads a body to its end has given its connection back, and
+            # whoever fails on the way closes it.
+            response = await self._http.request(method, url, allow_redirects=False, **options)
+            body = await (response.read() if _is_small(response) else _capped(response))
         except (aiohttp.ClientError, OSError) as broken:
             raise courier_down(url.host, broken) from broken
         except ValueError as unfit:
             raise RequestRefused("a header or the address holds what HTTP forbids") from unfit
+        named = {name.lower(): value for name, value in response.headers.items()}
+        if "date" not in named:
+            named["date"] = _date(int(time.time()))
+        return Answer(response.status, named, body)
 
 
 class TokenCache:
@@ -346,12 +346,13 @@ def _date(second: int) -> str:
 async def _capped(response: aiohttp.ClientResponse) -> bytes:
     """Read a body, counted after decompression: a small gzip may unfold to gigabytes."""
     body = bytearray()
-    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-        body += chunk
-        if len(body) > BODY_BYTES:
-            raise UnreadableAnswer(
-                f"the answer is larger than {BODY_BYTES} bytes", http_status=response.status
-            )
+    with closing(response):  # of a body that was read to its end, the connection is given back
+        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+            body += chunk
+            if len(body) > BODY_BYTES:
+                raise UnreadableAnswer(
+                    f"the answer is larger than {BODY_BYTES} bytes", http_status=response.status
+                )
     return bytes(body)
 
 

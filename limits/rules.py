@@ -59,7 +59,8 @@ STEP_MS = 5
 class Rules:
     """The limits of one line, over all workers: `[limits]` and `[limits.slugs.<slug>]`.
 
-    `together` numbers, at most, go with one call, which is what the limits count.
+    `together` numbers, at most, go with one call, which is what the limits count; the quotas count
+    each number where `quotas_count_numbers`. Re-checks wait `fill_ms` for company at most.
     `guard_ms` covers the jitter between the courier and us: starts of one lane are at least
     1 s + guard apart. Where more is measured a process widens it by itself, up to `guard_most_ms`.
     `per_hour` holds in any 3,600 s; `per_day` between two resets, at `day_resets_at_seconds` after
@@ -69,6 +70,8 @@ class Rules:
     concurrent: int = 20
     per_second: int = 2
     together: int = 1
+    fill_ms: int = 2_000
+    quotas_count_numbers: bool = False
     guard_ms: int = 20
     guard_most_ms: int = 0
     call_timeout_seconds: float = 30.0

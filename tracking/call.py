@@ -56,6 +56,7 @@ class Call(NamedTuple):
     seconds of the oldest request, `failing_since` of the first failed call, None before one.
     `given_up`: why nobody will be asked any more, "" for a call that may be made.
     `operations` names at most 100 of the ids that wait for this call, all of one `account`.
+    `alone`: an answer to several numbers left this one out, so it is asked about by itself.
     """
 
     id: str
@@ -72,6 +73,7 @@ class Call(NamedTuple):
     failing_since: float | None = None
     given_up: str = ""
     account: Account = MAIN
+    alone: bool = False
 
 
 class Granted(NamedTuple):

@@ -117,7 +117,8 @@ class TrackingRequest(NamedTuple):
     `max_age` (seconds) is None for the configured default, 0 for "always ask the courier".
     `expires_at` is Unix time in seconds after which nobody wants the answer, None for never.
     `resend_of` is the id of the operation that this one repeats. `put_at` is Unix time in seconds
-    at which its producer put it, None where it does not say so.
+    at which its producer put it, None where it does not say so. `alone`: a courier's answer to
+    several numbers left this one out, so it rides with no others.
     """
 
     slug: Slug
@@ -131,6 +132,7 @@ class TrackingRequest(NamedTuple):
     traceparent: str | None = None
     resend_of: str | None = None
     put_at: float | None = None
+    alone: bool = False
 
 
 def account_of(request: TrackingRequest) -> Account:

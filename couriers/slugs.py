@@ -43,7 +43,17 @@ SLUGS = frozenset(
 )
 """Every courier with a module of its own."""
 
-TOGETHER: Mapping[Slug, int] = MappingProxyType({})
+TOGETHER: Mapping[Slug, int] = MappingProxyType(
+    {
+        Slug("australia-post"): 10,
+        Slug("brazil-correios"): 50,
+        Slug("fedex"): 30,
+        Slug("gls"): 10,
+        Slug("hermes-de"): 100,
+        Slug("la-poste-colissimo"): 10,
+        Slug("usps"): 35,
+    }
+)
 """How many numbers one call may carry at most, of the couriers that answer for several."""
 
 ALONE_AT: Mapping[Slug, str] = MappingProxyType({Slug("usps"): "/tracking/v3"})

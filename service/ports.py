@@ -18,7 +18,7 @@ from tracking.call import (
     Verdict,
 )
 from tracking.checkpoint import Tracking
-from tracking.errors import CourierError, NotStarted
+from tracking.errors import CourierError, TrackingError
 from tracking.line import Line
 from tracking.request import TrackingRequest
 
@@ -112,22 +112,29 @@ class Limits(Protocol):
 
         `claims`: a job of the tube `wait_list` had this process drain. Room 0 hands the line over;
         NO_ROOM grants nothing and keeps the duty to ask. The same holds for the room of each step.
+        None, for a step only: other calls of its group end right behind, so nothing is taken.
         """
 
-    async def finish(self, call: Call, verdict: Verdict, room: int) -> TakeResult:
-        """End the call and its operations, then `take` for this worker with the freed slot."""
+    async def finish(self, ends: Sequence[tuple[Call, Verdict]], room: int | None) -> TakeResult:
+        """End calls of one group and their operations, then `take` with the freed slot."""
 
-    async def retry(self, call: Call, setback: Setback, room: int) -> TakeResult:
+    async def retry(self, call: Call, setback: Setback, room: int | None) -> TakeResult:
         """Give the slot back and repeat the call; its line may stop for a while.
 
         Where it was the last attempt of its request the result says so, and nothing is done.
         """
 
-    async def hand_back(self, call: Call, room: int) -> TakeResult:
-        """Put the requests of a call back to the head of their list.
+    async def hand_back(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        """Put the requests of calls of one group back to the head of their list, in their order.
 
         The start stays spent, unless the permit says that certainly nothing was sent.
         """
+
+    async def halve(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        """Put the requests of a group to the head, uncharged: each half rides by itself."""
+
+    async def ask_alone(self, call: Call, room: int | None) -> TakeResult:
+        """Put the request of a call to the head, uncharged: it rides with no other number."""
 
     async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
         """Put right what vanished workers left; `lines` are all that this worker knows.
@@ -149,6 +156,11 @@ class Results(Protocol):
 
     def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:
         """Store an answer, durably on a majority. Awaited it raises ResultsDown: repeat it."""
+
+    def save_all(
+        self, answers: Sequence[tuple[Call, Tracking, Attempt]]
+    ) -> Awaitable[Sequence[TrackingError | None]]:
+        """Store answers in one go, each as `save`. Gives the error of each that is not stored."""
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Store that a call failed. `final`: the operation ends with it, so `error` is shown."""
@@ -174,20 +186,37 @@ class Done(NamedTuple):
     http_status: int | None = None
 
 
-Outcome = Done | CourierError | NotStarted
-"""What comes of one call of a group."""
+class LeftOut(NamedTuple):
+    """The courier answered for the others of the group, and said nothing of this number."""
+
+    http_status: int | None = None
+
+
+Outcome = Done | CourierError | LeftOut
+"""What an answer brought for one call of a group."""
 
 
 class Work(Protocol):
     """The work on the lines of a kind: from a permit to a durable outcome."""
 
     async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
-        """Spend the permit that these calls share. One outcome for each, in their order."""
+        """Spend the permit that these calls share. One outcome for each, in their order.
+
+        Raises CourierError, NotStarted for all of them together.
+        """
 
     async def store(self, call: Call, done: Done, attempt: Attempt) -> None:
         """Make an outcome durable on a majority. Idempotent.
 
         Raises ResultsDown: repeat it; UnreadableAnswer: the call failed, after all.
+        """
+
+    async def store_all(
+        self, answers: Sequence[tuple[Call, Done, Attempt]]
+    ) -> Sequence[TrackingError | None]:
+        """Make outcomes of one group durable in one go. Returns what `store` would raise of each.
+
+        Raises ResultsDown: repeat it.
         """
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:

@@ -112,11 +112,13 @@ class Limits(Protocol):
 
         `claims`: a job of the tube `wait_list` had this process drain. Room 0 hands the line over;
         NO_ROOM grants nothing and keeps the duty to ask. The same holds for the room of each step.
-        None, for a step only: other calls of its group end right behind, so nothing is taken.
         """
 
     async def finish(self, ends: Sequence[tuple[Call, Verdict]], room: int | None) -> TakeResult:
-        """End calls of one group and their operations, then `take` with the freed slot."""
+        """End calls of one group and their operations, then `take` with the freed slot.
+
+        Room None, here and below: other calls of the group end right behind, so nothing is taken.
+        """
 
     async def retry(self, call: Call, setback: Setback, room: int | None) -> TakeResult:
         """Give the slot back and repeat the call; its line may stop for a while.
@@ -125,16 +127,22 @@ class Limits(Protocol):
         """
 
     async def hand_back(self, calls: Sequence[Call], room: int | None) -> TakeResult:
-        """Put the requests of calls of one group back to the head of their list, in their order.
+        """Put the requests of calls of one group back to the head of their lists, in their order.
 
         The start stays spent, unless the permit says that certainly nothing was sent.
         """
 
     async def halve(self, calls: Sequence[Call], room: int | None) -> TakeResult:
-        """Put the requests of a group to the head, uncharged: each half rides by itself."""
+        """Put a group back to the head of its lists, of which one number may have spoilt the call.
+
+        Its halves are called apart, and may be halved in their turn. Nothing is charged to them.
+        """
 
     async def ask_alone(self, call: Call, room: int | None) -> TakeResult:
-        """Put the request of a call to the head, uncharged: it rides with no other number."""
+        """Put a number that an answer to several left out back to the head of its list.
+
+        It is called with no others from now on (`Call.alone`). Nothing is charged to it.
+        """
 
     async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
         """Put right what vanished workers left; `lines` are all that this worker knows.

@@ -22,6 +22,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from limits import keys
@@ -161,17 +162,28 @@ class Limiter:
         """Take up to `room` waiting requests of `line` (lua/take.lua)."""
         return await self._take_result("take", line, (base, room, int(claims)))
 
-    async def finish(self, call: Call, verdict: Verdict, room: int) -> TakeResult:
-        """End the call with all its operations, then take (lua/finish.lua)."""
-        written = keys.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
-        number = own_number(call.request.number, call.account)
-        args, more = (call.id, written, number, self._after(call), room), 1
-        while more:
-            asked = time.monotonic()
-            _, more, *rest = await self._run("finish", call.line, args)
-        return await self._read_result(call.line, rest, asked)
+    async def finish(self, ends: Sequence[tuple[Call, Verdict]], room: int | None) -> TakeResult:
+        """End calls of a group with all their operations, then take (lua/finish.lua).
 
-    async def retry(self, call: Call, setback: Setback, room: int) -> TakeResult:
+        They go out together, and the last one takes: nobody waits for as many round trips.
+        """
+        line, base = ends[0][0].line, self._after(ends[-1][0])
+        steps: list[tuple[str | bytes | int, ...]] = [(*_end(*end), base, "") for end in ends[:-1]]
+        steps.append(taking := (*_end(*ends[-1]), base, _room(room)))
+        rest, is_late = list[Any](), False
+        while steps:
+            asked = time.monotonic()
+            replies = await self._run_all("finish", line, steps)
+            for step, (_, _, *told) in zip(steps, replies, strict=True):
+                # Somebody waited behind this number and took a script more: the slot is free only now.
+                is_late = is_late or (step is not taking and told[1] == "freed")
+                rest = told if step is taking else rest
+            steps = [step for step, reply in zip(steps, replies, strict=True) if reply[1]]
+        if room is not None and is_late:
+            return await self._take_result("take", line, (base, room, 0))
+        return await self._read_result(line, rest, asked)
+
+    async def retry(self, call: Call, setback: Setback, room: int | None) -> TakeResult:
         """Give the slot back, repeat the call later, and stop the line if need be (lua/retry.lua).
 
         The start stays spent, unless the courier was not asked at all.
@@ -179,16 +191,27 @@ class Limiter:
         unsent = setback.firm and not call.permit.started
         mark = self._policy.mark_of(call.line) if setback.of_credentials else ""
         written = keys.write_setback(setback, mark, unsent=unsent)
-        args = (call.id, written, self._after(call), room)
+        args = (call.id, written, self._after(call), _room(room))
         return await self._take_result("retry", call.line, args)
 
-    async def hand_back(self, call: Call, room: int) -> TakeResult:
-        """Hand the requests back to the head of their list (lua/hand_back.lua).
+    async def hand_back(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        """Hand requests of a group back to the head of their lists (lua/hand_back.lua).
 
         The start stays spent unless it is certain that nothing was sent.
         """
-        args = (call.id, int(not call.permit.started), self._after(call), room)
-        return await self._take_result("hand_back", call.line, args)
+        first = calls[0]
+        args = (_ids(calls), int(not first.permit.started), self._after(first), _room(room))
+        return await self._take_result("hand_back", first.line, args)
+
+    async def halve(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        """Have the numbers of a group called in two halves, at once (lua/halve.lua)."""
+        args = (_ids(calls), self._after(calls[0]), _room(room))
+        return await self._take_result("halve", calls[0].line, args)
+
+    async def ask_alone(self, call: Call, room: int | None) -> TakeResult:
+        """Have a number called by itself, at once (lua/ask_alone.lua)."""
+        args = (call.id, self._after(call), _room(room))
+        return await self._take_result("ask_alone", call.line, args)
 
     async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua).
@@ -291,6 +314,24 @@ class Limiter:
             raise
         return list(reply)
 
+    async def _run_all(
+        self, script: str, line: Line, steps: Sequence[Sequence[str | bytes | int]]
+    ) -> list[list[Any]]:
+        """Run steps of one kind together, in their order, without a task for each."""
+        if len(steps) == 1:
+            return [await self._run(script, line, steps[0])]
+        reports, rules, of = self._reports.take(line), self._rules(line), [keys.wait_list(line)]
+        told = [encode_reports(reports), *repeat(encode_reports([]), len(steps) - 1)]
+        sent = [
+            self._pipeline.run(script, of, (rules, measured, *step))
+            for measured, step in zip(told, steps, strict=True)
+        ]
+        try:
+            return list(await asyncio.gather(*sent))
+        except LimitsDown:
+            self._reports.put_back(line, reports)
+            raise
+
     async def _started(self, line: Line) -> None:
         try:
             await self._run("started", line, ())
@@ -358,6 +399,19 @@ class Limiter:
                 keys.write_rules(rules, common),
             )
         return written[2]
+
+
+def _end(call: Call, verdict: Verdict) -> tuple[str, bytes, str]:
+    written = keys.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
+    return call.id, written, own_number(call.request.number, call.account)
+
+
+def _room(room: int | None) -> str | int:
+    return "" if room is None else room
+
+
+def _ids(calls: Sequence[Call]) -> str:
+    return "\n".join(call.id for call in calls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,11 @@ class Producer:
             jobs = [client.put(body.encode()) for _ in range(count)]
         self.acknowledged += [Put(slug, number, job) for job in jobs]
 
+    def pause(self, seconds: int) -> None:
+        """Let nobody reserve a request for so long; 0: from now on everybody may."""
+        with self.client(REQUESTS) as client:
+            client.pause_tube(REQUESTS, seconds)
+
     def jobs(self, tube: str = REQUESTS) -> dict[str, int]:
         """How many jobs of a tube are ready, reserved, delayed, buried."""
         with self.client(tube) as client:

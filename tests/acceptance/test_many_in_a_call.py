@@ -201,7 +201,8 @@ def test_a_number_on_which_the_parser_breaks_keeps_none_of_its_neighbours_from_b
 @pytest.mark.prove
 def test_a_number_that_kills_its_workers_dies_alone(plant: Plant) -> None:
     plant.settings["retry.deaths"] = 2
-    slug = open_courier(plant)
+    # One after the other: a call that runs beside the one that kills is lost with it.
+    slug = open_courier(plant, per_second=1)
     plant.settings |= SHORT
     hire_three(plant, breaks_by="death")
     until(lambda: plant.dead.find_one({"number": BAD}), 120.0, "it is recorded as dead")

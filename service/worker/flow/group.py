@@ -136,7 +136,7 @@ class GroupRunner:
     ) -> TakeResult:
         """End those that failed side by side, and before them all that were answered in one go."""
         errors = await self._store(answers) if answers else {}
-        kept = [each for each in answers if errors[each[0].id] is None]
+        kept = [each for each in answers if errors.get(each[0].id) is None]
         back = self._unstored(answers, errors, failed) if len(kept) < len(answers) else []
         last = None if kept or back else failed.pop()
         if failed:
@@ -144,7 +144,7 @@ class GroupRunner:
         if last:
             return await self._end_one(last)
         if back:
-            result = await self._runner.hand_back(back, errors[back[0].id], last=not kept)
+            result = await self._runner.hand_back(back, errors.get(back[0].id), last=not kept)
         if kept:
             result = await self._runner.finish(
                 [
@@ -166,7 +166,7 @@ class GroupRunner:
         """Add to what `failed` the answers that cannot be stored. Returns what is to come back."""
         back = list[Call]()
         for call, _, attempt in answers:
-            error = errors[call.id]
+            error = errors.get(call.id)
             if isinstance(error, CourierError):
                 failed.append((call, error, attempt))
             elif error and self._runner.comes_back(error):

@@ -38,7 +38,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the courier answers when all is well; `unknown` if it did not know the parcel."""
+    """What the courier answers when all is well; `unknown` if it did not know the parcel.
+
+    `riders` are the other numbers of a call for several.
+    """
 
     slug: str
     number: str
@@ -47,6 +50,12 @@ class Reply:
     unknown: tuple[int, bytes] = (404, b"{}")
     kind: Kind = Kind.CALL
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    riders: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Every number that was asked for."""
+        return (self.number, *self.riders)
 
 
 def encode(value: object) -> bytes:

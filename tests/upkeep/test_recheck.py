@@ -20,7 +20,7 @@ from service.worker.results.database import Document, Names
 from service.worker.tubes.envelope import REQUESTS_TUBE
 from service.worker.tubes.put_servers import Putter
 from service.worker.upkeep import recheck
-from service.worker.upkeep.recheck import PUT_OFF, Recheck
+from service.worker.upkeep.recheck import PUT_OFF, Recheck, check_of
 from tracking.errors import LimitsBroken, TubesDown
 from tracking.request import Slug
 
@@ -344,6 +344,11 @@ async def test_a_bad_document_does_not_end_the_task(
 
     assert not task.done()
     task.cancel()
+
+
+def test_a_parcel_that_answers_for_several_leave_out_is_asked_about_alone() -> None:
+    assert check_of(parcel("usps", asked_alone=True), NOW).alone
+    assert not check_of(parcel("usps"), NOW).alone
 
 
 async def test_each_account_s_document_is_asked_for_with_its_own_fields(

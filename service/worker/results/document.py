@@ -34,6 +34,12 @@ from tracking.checkpoint import Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
 from tracking.request import MAIN, Account, TrackingRequest
 
+ASKED_ALONE = "asked_alone"
+"""The member that is true where answers for several numbers leave this one out."""
+
+ALONE_FACTOR = 2
+"""By so much a parcel that takes a call of its own is checked less often."""
+
 MAX_ATTEMPTS = 10
 MAX_EXCERPT_BYTES = 1024
 
@@ -175,7 +181,10 @@ def with_status(
 def scheduled(document: Document, tag: Tag, at: datetime, recheck: Recheck) -> Document:
     """Plan the next check of a document, which has this tag, after one at `at`."""
     parcel = ParcelAge(document["_id"], tag, document["created_at"], document["updated_at"])
-    document["next_check_at"] = next_check(parcel, at, recheck) if document["active"] else None
+    due = next_check(parcel, at, recheck) if document["active"] else None
+    if due and ASKED_ALONE in document:
+        due = at + ALONE_FACTOR * (due - at)
+    document["next_check_at"] = due
     return document
 
 

@@ -25,7 +25,7 @@ from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.worker.results.connection import Store
 from service.worker.results.database import Refusal, log_refused
-from service.worker.results.document import fields_in
+from service.worker.results.document import ASKED_ALONE, fields_in
 from service.worker.results.queries import (
     due_for_check,
     end_checks,
@@ -203,6 +203,7 @@ def check_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
             origin=Origin.AUTOMATIC,
             expires_at=(moment + EXPIRES_AFTER).timestamp(),
             fields={each: fields[each] for each in FIELDS if each in fields},
+            alone=document.get(ASKED_ALONE) is True,
         )
     )
     request = decode_request(written, lambda slug: (Slug(slug), _KEPT))

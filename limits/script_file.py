@@ -25,6 +25,7 @@ LIBRARY = (
     "lanes",
     "waiting",
     "flight",
+    "filling",
     "taking",
 )
 """The parts that operations share, in the order in which they need each other. All behind the first

@@ -18,9 +18,8 @@ Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 return function(id, unsent, base, room)
   return end_unanswered(id, base, room, function(number, record)
-    if not leads(id, record) then return put_head(number, record) end
     if unsent == '1' then give_start_back(id, record) end
-    if unsent ~= '1' then tally_call('handed_back', record.at) end
+    if unsent ~= '1' and leads(id, record) then tally_call('handed_back', record.at) end
     put_head(number, record)
   end)
 end

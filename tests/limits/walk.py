@@ -80,7 +80,11 @@ class Walk(Sender):
     def hear(self, name: str, reply: Reply, worker: str) -> None:
         if name == "sweep":
             self.drain_jobs += reply[-2]
-        if name in GIVES_DUTIES or reply[1] == "parked":
+        if reply[1] == "parked":
+            _, _, _, put, *ask = reply
+            self.drain_jobs += put
+            self.asking |= {worker} if ask else set()
+        if name in GIVES_DUTIES:
             self.drain_jobs += reply[-1]
         if name in GIVES_DUTIES and int(reply[-2]):
             self.asking.add(worker)

@@ -43,9 +43,9 @@ do
     return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
   end
 
-  local function begin(id, at, lane)
+  local function begin(id, at, lane, numbers)
     budget.left = budget.left - 2
-    start(id, at, lane)
+    start(id, at, lane, numbers)
     add_lease(id)
     count('calls')
   end
@@ -61,7 +61,7 @@ do
   -- The same for several numbers: {number, record} of each, the lead's first. Returns the grant of the lead, and
   -- those of its riders.
   function grant_group(id, members, at, lane)
-    begin(id, at, lane)
+    begin(id, at, lane, #members)
     local fields, grants = { '#' .. id, #members }, {}
     for i, each in ipairs(members) do
       local own, number, record = i == 1 and id or id .. '~' .. i, unpack(each)

@@ -114,19 +114,34 @@ class Limits(Protocol):
         NO_ROOM grants nothing and keeps the duty to ask. The same holds for the room of each step.
         """
 
-    async def finish(self, call: Call, verdict: Verdict, room: int) -> TakeResult:
-        """End the call and its operations, then `take` for this worker with the freed slot."""
+    async def finish(self, ends: Sequence[tuple[Call, Verdict]], room: int | None) -> TakeResult:
+        """End calls of one group and their operations, then `take` with the freed slot.
 
-    async def retry(self, call: Call, setback: Setback, room: int) -> TakeResult:
+        Room None, here and below: other calls of the group end right behind, so nothing is taken.
+        """
+
+    async def retry(self, call: Call, setback: Setback, room: int | None) -> TakeResult:
         """Give the slot back and repeat the call; its line may stop for a while.
 
         Where it was the last attempt of its request the result says so, and nothing is done.
         """
 
-    async def hand_back(self, call: Call, room: int) -> TakeResult:
-        """Put the requests of a call back to the head of their list.
+    async def hand_back(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        """Put the requests of calls of one group back to the head of their lists, in their order.
 
         The start stays spent, unless the permit says that certainly nothing was sent.
+        """
+
+    async def halve(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        """Put a group back to the head of its lists, of which one number may have spoilt the call.
+
+        Its halves are called apart, and may be halved in their turn. Nothing is charged to them.
+        """
+
+    async def ask_alone(self, call: Call, room: int | None) -> TakeResult:
+        """Put a number that an answer to several left out back to the head of its list.
+
+        It is called with no others from now on (`Call.alone`). Nothing is charged to it.
         """
 
     async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:

@@ -72,12 +72,14 @@ class Limits:
     result: TakeResult = NOTHING_MORE
     swept: tuple[Swept, ...] = ()
     busy: frozenset[str] = frozenset()
-    rooms: list[int] = field(default_factory=list)
+    rooms: list[int | None] = field(default_factory=list)
     setbacks: list[Setback] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     used_up: bool = False
     names: list[str] = field(default_factory=list)
     handed_back: list[str] = field(default_factory=list)
+    halved: list[str] = field(default_factory=list)
+    asked_alone: list[str] = field(default_factory=list)
     ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
 
     async def admit(self, call_id: str, *_: object, full: bool) -> Admission:
@@ -90,19 +92,27 @@ class Limits:
         self.journal.note("take")
         return self.result
 
-    async def finish(self, _: Call, verdict: Verdict, room: int) -> TakeResult:
-        self.verdicts.append(verdict)
+    async def finish(self, ends: Sequence[tuple[Call, Verdict]], room: int | None) -> TakeResult:
+        self.verdicts += [verdict for _, verdict in ends]
         return self._ended("finish", room)
 
-    async def retry(self, _: Call, setback: Setback, room: int) -> TakeResult:
+    async def retry(self, _: Call, setback: Setback, room: int | None) -> TakeResult:
         self.setbacks.append(setback)
         return self._ended("retry", room)._replace(used_up=self.used_up)
 
-    async def hand_back(self, call: Call, room: int) -> TakeResult:
-        self.handed_back.append(call.id)
+    async def hand_back(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        self.handed_back += [call.id for call in calls]
         return self._ended("hand back", room)
 
-    def _ended(self, how: str, room: int) -> TakeResult:
+    async def halve(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        self.halved += [call.id for call in calls]
+        return self._ended("halve", room)
+
+    async def ask_alone(self, call: Call, room: int | None) -> TakeResult:
+        self.asked_alone.append(call.id)
+        return self._ended("ask alone", room)
+
+    def _ended(self, how: str, room: int | None) -> TakeResult:
         self.journal.note(how)
         self.rooms.append(room)
         return NOTHING_MORE

@@ -106,15 +106,27 @@ async def test_one_that_was_tried_before_waits_for_no_company(wide: Worker, redi
     assert groups_in(await wide.take()) == [["A001"]]
 
 
-@pytest.mark.parametrize("member", ["half", "alone"])
-async def test_who_was_a_neighbours_harm_waits_for_no_company(
-    wide: Worker, redis: Redis, member: str
+async def test_halves_of_a_call_that_went_wrong_wait_for_no_company(
+    wide: Worker, redis: Redis
 ) -> None:
-    await wide.parked("A001", **AUTOMATIC)
-    record = json.loads(await redis.hget(KEYS.wait_requests, "A001")) | {member: "call:1/1"}
-    await redis.hset(KEYS.wait_requests, "A001", json.dumps(record))
+    await wait(wide, "A001", "A002", **AUTOMATIC)
+    await time_goes_by(redis, 2.0)
+    await wait(wide, "A003", **AUTOMATIC)
+    (group,) = (await wide.take()).groups
 
-    assert groups_in(await wide.take()) == [["A001"]]
+    turn = await wide.limiter.halve(group, 5)
+
+    assert groups_in(turn) == [["A001", "A002"], ["A003"]]
+
+
+async def test_who_is_to_be_asked_alone_waits_for_no_company(wide: Worker) -> None:
+    await wide.granted("A001", alone=True, **AUTOMATIC)
+    await wait(wide, "A002", "A003", "A004", **AUTOMATIC)
+    ((*_, last),) = (await wide.take()).groups
+
+    turn = await wide.limiter.ask_alone(last, 5)
+
+    assert groups_in(turn) == [["A004"]]
 
 
 async def test_the_company_of_one_that_expires_comes_a_second_before_that(wide: Worker) -> None:

@@ -63,7 +63,7 @@ do
   function company_ends(request)
     local waiting = rules.together > 1 and waits() or math.huge
     if waiting > rules.together or calls_alone() then return nil end
-    if waiting == rules.together then return now end
+    if waiting == rules.together or request.alone then return now end
     return math.max(now, ends_for(request.auto and AUTOMATIC or MANUAL, now_ms, hurry_of(request)))
   end
 end

@@ -279,14 +279,14 @@ class CallRunner:
     async def _hand_back(self, call: Call, why: Exception | None = None) -> TakeResult:
         """Put the request of a call back to the head of its list. None: this worker stops."""
         room = self._slots.reserve_for_next() if why else 0
-        result = await _in_redis(call, lambda: self._limits.hand_back(call, room))
+        result = await _in_redis(call, lambda: self._limits.hand_back([call], room))
         emit(Event.HANDED_BACK, **_names(call), **({"why": str(why)} if why else {}))
         return result._replace(waits=True)
 
     def _finish(self, call: Call, verdict: Verdict) -> Awaitable[TakeResult]:
         """Give the call's slot at its courier back, and end its operations."""
         room = self._slots.reserve_for_next()
-        return _in_redis(call, lambda: self._limits.finish(call, verdict, room))
+        return _in_redis(call, lambda: self._limits.finish([(call, verdict)], room))
 
 
 async def _in_redis(call: Call, step: Callable[[], Awaitable[TakeResult]]) -> TakeResult:

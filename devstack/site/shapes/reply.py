@@ -27,6 +27,13 @@ class Asked:
     headers: Mapping[str, str]
     body: bytes
 
+    def each(self, name: str) -> list[str]:
+        """List the values of a parameter that may be there several times."""
+        found = getattr(self.query, "getall", None)
+        if found is None:
+            return [self.query[name]] if name in self.query else []
+        return list(found(name, ()))
+
     @property
     def json(self) -> object:
         """The body read as JSON, None when it is none."""

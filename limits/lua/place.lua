@@ -12,6 +12,7 @@ Uses     memory: average_time, entries, later, order
          lanes: starts_at
          waiting: list_of, nobody_waits, numbers, numbers_before, turns_before, waits
          flight: running
+         filling: leading
 
 Returns  {now, "nowhere"}          nobody waits for the number
          {now, "running", tries}   its call runs; tries: failed calls before it
@@ -20,7 +21,7 @@ Returns  {now, "nowhere"}          nobody waits for the number
            list     manual, automatic, later (a retry that is not due) or behind (its number runs)
            ahead    how many have their turn before; empty where that is not known
            why      what keeps it: no_worker, quiet, paused, probing, rate, concurrency, per_hour, per_day,
-                    retry, running; of a line also empty, when nobody waits
+                    filling (company for its call), retry, running; of a line also empty, when nobody waits
            ends     µs when that ends, starts: µs when the call is expected to start; empty where nobody knows
 ]]
 local LOOKED_AT = 20000 -- entries of a list, for a number that was pushed by hand: half a millisecond
@@ -56,18 +57,20 @@ local function starts_of_a_call()
   return found[1] and found[2] and 1 + found[1] / found[2] or 1
 end
 
--- What keeps a call before which `turns` others start; when that ends; when it is expected to start.
+-- What keeps the call for a number before which `turns` others have theirs; when that ends; when it is expected
+-- to start.
 local function estimate(turns)
-  turns = math.floor(turns / rules.together) -- those that ride together start together
   local from, stop, ends = opens()
   if call('EXISTS', 'tracking:workers') == 0 then return 'no_worker', '', '' end
   if not from then return stop, ends, '' end
   -- After a pause one call alone tries; its answer lets the others go.
-  local alone = calls_alone()
-  if alone and turns > 0 then from = from + (average_time() or 0) end
-  local starts, why = starts_at(math.floor(turns * starts_of_a_call()), from)
-  local free, taken = by_slots(turns, from, alone and turns == 0 and 1 or rules.concurrent)
+  local alone, calls = calls_alone(), math.floor(turns / rules.together)
+  if alone and calls > 0 then from = from + (average_time() or 0) end
+  local starts, why = starts_at(turns, from, starts_of_a_call())
+  local free, taken = by_slots(calls, from, alone and calls == 0 and 1 or rules.concurrent)
   if free > starts or taken and free == starts then starts, why = free, 'concurrency' end
+  local _, company = leading()
+  if company and company > starts then starts, why = company, 'filling' end
   if stop then return stop, ends, starts end
   return why, starts, starts
 end

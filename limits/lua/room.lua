@@ -16,8 +16,7 @@ Uses     memory: open_operations, signs
 Returns  {now, room}
 ]]
 local function starts_in_time(ahead, within)
-  local calls = math.floor(turns_before(AUTOMATIC, ahead) / rules.together)
-  return starts_at(calls, now) <= now + within * 1000
+  return starts_at(turns_before(AUTOMATIC, ahead), now) <= now + within * 1000
 end
 
 return function(most, within)

@@ -168,13 +168,9 @@ SPOILT: dict[str, dict[str, object]] = {
     "its call has a web page for an answer": {"fault": "garbage"},
     "its value is no tracking": {"fault": "senseless"},
 }
-LARGE = ("its call is a 400", "its call has half an answer")
 
 
-@pytest.mark.parametrize(
-    "what",
-    [pytest.param(each, marks=pytest.mark.measures if each in LARGE else ()) for each in SPOILT],
-)
+@pytest.mark.parametrize("what", SPOILT)
 def test_a_bad_number_keeps_none_of_its_neighbours_from_being_stored(
     plant: Plant, what: str
 ) -> None:
@@ -186,7 +182,6 @@ def test_a_bad_number_keeps_none_of_its_neighbours_from_being_stored(
     judge_what_is_stored(plant, slug, set(numbers()) - {BAD})
 
 
-@pytest.mark.measures
 def test_a_number_on_which_the_parser_breaks_keeps_none_of_its_neighbours_from_being_stored(
     plant: Plant,
 ) -> None:
@@ -215,7 +210,6 @@ def test_a_number_that_kills_its_workers_dies_alone(plant: Plant) -> None:
     plant.held_to_limits()
 
 
-@pytest.mark.measures
 def test_what_an_answer_leaves_out_is_asked_alone_and_noted(plant: Plant) -> None:
     share = Behaviour(leaves_out=0.05)
     slug = open_courier(plant, leaves_out=0.05, reorders=True)

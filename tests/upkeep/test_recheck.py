@@ -194,7 +194,7 @@ class Room:
         self.numbers = numbers or {}
 
     async def room(self, slug: Slug, most: int, within: float) -> int:
-        assert within == PUT_OFF.total_seconds()
+        assert within == recheck.AHEAD.total_seconds()
         if slug not in self.room_of:
             raise LimitsBroken("what Redis holds cannot be worked with (WRONGTYPE)", "Mend it.")
         return min(most, self.room_of[slug])

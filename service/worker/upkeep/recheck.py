@@ -8,8 +8,8 @@ check due, and the request's id, made of parcel and due time, keeps a second put
 operation. Couriers take turns, so that none waits for the parcels of another. A parcel for which
 nobody but shipments asked is checked as long as one of these is active.
 
-A line takes no more of them than it can call before they are put again, and none while it stands:
-what is not put stays due. Where a call holds several numbers, checks that would be due soon fill
+A line takes no more of them than it can call within minutes, and none while it stands: what is not
+put stays due. Where a call holds several numbers, checks that would be due soon fill
 the last one: each is moved by at most a tenth of its time.
 """
 
@@ -59,7 +59,11 @@ TOGETHER_MOST = 100
 """Checks that are put together: to write them holds the event loop for some milliseconds."""
 
 LOOK_MOST = 100_000
-"""Checks of a courier that one look puts: more than nearly every rate lets start in PUT_OFF."""
+"""Checks of a courier that one look puts: more than nearly every rate lets start in AHEAD."""
+
+AHEAD = dt.timedelta(minutes=3)
+"""How long a line is to be busy with what is put: longer than others need to take over from a
+planner that vanished, and so short that those that go first hardly wait behind others."""
 
 PUT_OFF = dt.timedelta(hours=1)
 """When a check is due again whose request found no answer; an answer sets its own time."""
@@ -194,7 +198,7 @@ class Recheck:
         if self._lines is None:
             return _Share(LOOK_MOST, 1)
         try:
-            room = await self._lines.room(slug, LOOK_MOST, PUT_OFF.total_seconds())
+            room = await self._lines.room(slug, LOOK_MOST, AHEAD.total_seconds())
             return _Share(room, self._lines.together(slug))
         except LimitsBroken as error:
             emit_unexpected(error, slug=slug)

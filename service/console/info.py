@@ -29,7 +29,7 @@ DIGITS = 3
 
 _COURIERS = (
     *("courier", "running", "in 1 s", "waiting", "automatic", "later", "oldest", "last in"),
-    "bound by",
+    *("due", "behind", "a call", "bound by"),
 )
 _TUBES = ("beanstalkd", "ready", "reserved", "delayed", "buried", "drains")
 _CALLS = ("started", "for", "courier", "number", "requests", "attempt", "lease", "worker")
@@ -198,6 +198,9 @@ def courier_rows(views: Sequence[look.LineSnapshot]) -> list[list[str]]:
             str(view.waiting_later),
             span(view.oldest_age_seconds),
             span(view.last_starts_seconds),
+            "-" if view.checks_due is None else str(view.checks_due),
+            span(view.checks_behind_seconds or None),
+            wording.fullness(view),
             wording.cell(view),
         ]
         for view in views

@@ -17,7 +17,12 @@ from service.http.aftership.couriers import CourierRoutes
 from service.http.aftership.envelope import PREFIX, Envelope
 from service.http.aftership.trackings import TrackingRoutes
 from service.http.backend.door import Door
-from service.http.backend.figures import figures_of_door, figures_of_lines, figures_of_violations
+from service.http.backend.figures import (
+    figures_of_door,
+    figures_of_lines,
+    figures_of_plans,
+    figures_of_violations,
+)
 from service.http.backend.links import Links
 from service.http.backend.operations import Operations
 from service.http.backend.shipments import Shipments
@@ -226,6 +231,8 @@ class FigureRoutes:
             kinds.add(By.API)
             standing |= await figures_of_lines(self._operations.standings, self._couriers)
             standing |= figures_of_violations(self._operations.violations)
+            behind = await self._operations.operators.behind()
+            standing |= figures_of_plans(behind, self._couriers)
         # Of a thousand lines it takes a while, in which others want their replies.
         body = await asyncio.to_thread(text, kinds, self._counts, standing)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import datetime as dt
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from service.operator.producer import Producer, Tubes
 from service.operator.stored import kept_operation, with_archived
 from service.worker.preflight.judgement import judge_memory
 from service.worker.results.database import Document
-from service.worker.results.queries import find_tracking
+from service.worker.results.queries import NOTHING_DUE, Behind, checks_behind, find_tracking
 from service.worker.results.statistics import listed_codes
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line, kind_of
@@ -53,6 +53,7 @@ __all__ = [
     "operation_of",
     "overview",
     "parcel_of",
+    "planned",
     "running",
     "status_of",
     "stored_tracking",
@@ -140,7 +141,7 @@ async def running(config: Config) -> AsyncIterator[Callable[[], Awaitable[list[R
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
     lines, workers, older, tubes, unknown = await asyncio.gather(
-        overview(view, known),
+        overview(view, known, planned(config)),
         view.workers(),
         older_workers(view.redis),
         asyncio.to_thread(lambda: list(producer.tubes())),
@@ -158,10 +159,17 @@ def older_than_this(workers: Iterable[str]) -> list[str]:
     ]
 
 
-async def overview(view: View, known: Sequence[Slug]) -> Lines:
-    """Look at all lines; `known` are all couriers. Raises LimitsDown."""
+async def overview(
+    view: View, known: Sequence[Slug], behind: Awaitable[Mapping[str, Behind] | None]
+) -> Lines:
+    """Look at all lines; `known` are all couriers. Raises LimitsDown.
+
+    `behind`: how far their re-checks are, None while MongoDB does not answer.
+    """
     configured = set(map(courier_line, known))
-    views, memory = await asyncio.gather(view.lines(configured), view.memory())
+    views, memory, due = await asyncio.gather(view.lines(configured), view.memory(), behind)
+    if due is not None:
+        views = [with_checks(each, due) for each in views]
     removed = [each for each in views if each.line not in configured and each.waiting]
     flaws = await flaws_of(view.redis, sorted(configured | {each.line for each in views}))
     worries = [*map(str, judge_memory(memory)), *map(str, flaws), *map(_removed, removed)]
@@ -171,7 +179,13 @@ async def overview(view: View, known: Sequence[Slug]) -> Lines:
 
 def _tells(view: LineSnapshot) -> bool:
     """Leave out couriers that nobody ever asked."""
-    return bool(view.running or view.waiting or view.bound_by or view.asked)
+    return bool(view.running or view.waiting or view.bound_by or view.asked or view.checks_due)
+
+
+def with_checks(view: LineSnapshot, behind: Mapping[str, Behind]) -> LineSnapshot:
+    """Add how many of its re-checks are due, and for how long."""
+    due, seconds = behind.get(view.line, NOTHING_DUE)
+    return dataclasses.replace(view, checks_due=due, checks_behind_seconds=seconds)
 
 
 def _of_nobody(view: LineSnapshot) -> LineSnapshot:
@@ -208,7 +222,7 @@ async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineSnapsho
 def line_members(view: LineSnapshot) -> dict[str, Any]:
     """Say all of a line to machines."""
     shown = dataclasses.asdict(view)
-    return {"slug": shown.pop("line"), **shown}
+    return {"slug": shown.pop("line"), **shown, "numbers_a_call": view.numbers_a_call}
 
 
 def members(view: LineSnapshot) -> dict[str, Any]:
@@ -296,6 +310,19 @@ async def unknown_codes(config: Config) -> Sequence[UnknownCode] | None:
         return await asyncio.to_thread(_read_codes, config)
     except ResultsDown:
         return None
+
+
+async def planned(config: Config) -> Mapping[str, Behind] | None:
+    """Read how far re-checks are behind, by courier. None when MongoDB does not answer."""
+    try:
+        return await asyncio.to_thread(_read_behind, config)
+    except ResultsDown:
+        return None
+
+
+def _read_behind(config: Config) -> Mapping[str, Behind]:
+    with collections_of(config) as stores:
+        return checks_behind(stores.tracking, dt.datetime.now(dt.UTC))
 
 
 def _read_codes(config: Config) -> list[UnknownCode]:

@@ -17,12 +17,14 @@ from store_parcels import (
 
 from service.worker.results.connection import Store
 from service.worker.results.queries import (
+    Search,
     due_for_check,
     due_slugs,
     find_tracking,
     put_off_checks,
     slugs_with_due,
 )
+from service.worker.results.recheck_policy import Pace
 from service.worker.results.trackings import Trackings
 from tracking.checkpoint import Tracking
 from tracking.request import Number, Slug
@@ -50,12 +52,13 @@ async def test_what_is_due_of_a_courier_is_active_and_comes_the_longest_due_firs
         await saved(trackings, number, after, on_its_way(FIRST))
     await saved(trackings, "DONE1", 0, delivered(FIRST))
 
-    due = due_for_check(store.tracking, "usps", START + hours(12), 10)
+    due = due_for_check(store.tracking, Search("usps", START + hours(12), 10))
 
     assert [each["tracking_number"] for each in due] == ["SOONER1", "LATER1"]
-    assert set(due[0]) == {"_id", "slug", "tracking_number", "next_check_at", "fields"}
-    assert len(due_for_check(store.tracking, "usps", START + hours(12), 1)) == 1
-    assert due_for_check(store.tracking, "ups", START + hours(12), 10) == []
+    named = {"_id", "slug", "tracking_number", "next_check_at", "check_pace", "fields"}
+    assert set(due[0]) == named
+    assert len(due_for_check(store.tracking, Search("usps", START + hours(12), 1))) == 1
+    assert due_for_check(store.tracking, Search("ups", START + hours(12), 10)) == []
 
 
 async def test_the_couriers_with_something_due_are_found_by_leaps_through_the_index(
@@ -85,10 +88,12 @@ async def test_checks_are_put_off_only_if_nobody_has_planned_others(
 ) -> None:
     for number in ("DUE1", "DUE2"):
         await saved(trackings, number, 0, on_its_way(FIRST))
-    names = ["usps:DUE1", "usps:DUE2"]
+    put = Pace(first=False, seconds=3_600, put=True)
+    dates = {each["_id"]: each["next_check_at"] for each in store.tracking.find()}
 
-    put_off_checks(store.tracking, names[:1], START + days(1), START + days(2))
-    put_off_checks(store.tracking, names, START + days(1), START + days(3))
+    put_off_checks(store.tracking, {"usps:DUE1": dates["usps:DUE1"]}, put, START + days(2))
+    put_off_checks(store.tracking, dates, put, START + days(3))
 
-    found = [find_tracking(store.tracking, Slug("usps"), Number(name[5:])) for name in names]
+    found = [find_tracking(store.tracking, Slug("usps"), Number(name)) for name in ("DUE1", "DUE2")]
     assert [each and each["next_check_at"] for each in found] == [START + days(2), START + days(3)]
+    assert {each and each["check_pace"] for each in found} == {"then 3600 put"}

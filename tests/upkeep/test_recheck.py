@@ -187,16 +187,20 @@ async def test_the_longest_due_of_a_courier_comes_first(
 
 
 class Room:
-    """Lines that take so many re-checks."""
+    """Lines that take so many re-checks, and so many in a call."""
 
-    def __init__(self, room: dict[str, int]) -> None:
+    def __init__(self, room: dict[str, int], numbers: dict[str, int] | None = None) -> None:
         self.room_of = room
+        self.numbers = numbers or {}
 
     async def room(self, slug: Slug, most: int, within: float) -> int:
-        assert within == PUT_OFF.total_seconds()
+        assert within == recheck.AHEAD.total_seconds()
         if slug not in self.room_of:
             raise LimitsBroken("what Redis holds cannot be worked with (WRONGTYPE)", "Mend it.")
         return min(most, self.room_of[slug])
+
+    def together(self, slug: Slug) -> int:
+        return self.numbers.get(slug, 1)
 
 
 async def test_a_line_is_put_as_many_checks_as_it_takes_and_the_others_stay_due(

@@ -3,14 +3,55 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
 
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 from service.worker.results.database import EPOCH, Document, Refusal, change_each
 from service.worker.results.document import document_id
+from service.worker.results.recheck_policy import Pace, in_turn, read_pace
 from tracking.request import MAIN, Account, Number, Slug
+
+_CHECK = (
+    "slug",
+    "tracking_number",
+    "fields",
+    "account",
+    "next_check_at",
+    "check_pace",
+    "asked_alone",
+)
+_RIDES: Document = {"asked_alone": {"$exists": False}}
+"""Others take a call of their own, and fill none."""
+
+_SOONEST = [("next_check_at", ASCENDING)]
+
+
+class Search(NamedTuple):
+    """Which checks are looked for: at most so many of a courier, but for documents of these `_id`s.
+
+    `turn`: how many of the courier's were put before.
+    """
+
+    slug: object
+    now: dt.datetime
+    most: int
+    but: Sequence[object] = ()
+    turn: int = 0
+
+
+class Behind(NamedTuple):
+    """How far re-checks are behind: how many are `due`, and for how long the first of them."""
+
+    due: int
+    seconds: float
+
+
+NOTHING_DUE = Behind(0, 0.0)
 
 
 def find_tracking(
@@ -50,38 +91,79 @@ def due_slugs(now: dt.datetime) -> list[Document]:
     return [{"$match": _due(now)}, {"$group": {"_id": "$slug"}}]
 
 
-def due_for_check(
-    tracking: Collection[Document],
-    slug: object,
-    now: dt.datetime,
-    limit: int,
-    but: Sequence[object] = (),
-) -> list[Document]:
-    """List active parcels of a slug whose next check is due, the longest due first.
+def due_for_check(tracking: Collection[Document], search: Search) -> list[Document]:
+    """List active parcels whose next check is due, in the order of `in_turn`."""
+    _, now, most, _, turn = search
+    wanted = _due(now) | _in(search)
+    found = list(tracking.find(wanted, _CHECK, limit=most + 1, batch_size=most + 1))
+    if len(found) > most:
+        return _first_of_many(tracking, wanted, search)
+    found.sort(key=itemgetter("next_check_at"))
+    return list(in_turn([(read_pace(each.get("check_pace")), [each]) for each in found], now, turn))
 
-    `but`: the `_id`s of documents to leave out.
-    """
-    names = ("slug", "tracking_number", "fields", "account", "next_check_at")
-    wanted = _due(now) | {"slug": {"$eq": slug}} | ({"_id": {"$nin": but}} if but else {})
-    order = [("next_check_at", ASCENDING)]
-    return list(tracking.find(wanted, names, sort=order, limit=limit, batch_size=limit))
+
+def _first_of_many(
+    tracking: Collection[Document], wanted: Document, search: Search
+) -> list[Document]:
+    """Read the first of more than are wanted: of each pace hardly more than are among them."""
+    _, now, most, _, turn = search
+    cursors = {
+        text: tracking.find(_of_pace(wanted, text), _CHECK, sort=_SOONEST, limit=most)
+        for text in _paces(tracking, wanted)
+    }
+    try:
+        waiting = [(read_pace(text), cursor) for text, cursor in cursors.items()]
+        return list(islice(in_turn(waiting, now, turn), most))
+    finally:
+        for cursor in cursors.values():
+            cursor.close()
+
+
+def early_for_check(tracking: Collection[Document], search: Search) -> list[Document]:
+    """List active parcels whose check may be put before its time, the soonest first."""
+    wanted = early_of(tracking, search)
+    return list(tracking.find(wanted, _CHECK, sort=_SOONEST, limit=search.most)) if wanted else []
+
+
+def early_of(tracking: Collection[Document], search: Search) -> Document:
+    """Ask for those that are due within a tenth of their pace's time; {}: there are none."""
+    now = search.now
+    coming: Document = {"active": True, "next_check_at": {"$gt": now}, **_in(search)}
+    windows = [
+        _of_pace(coming, text) | _RIDES | {"next_check_at": {"$gt": now, "$lte": now + early}}
+        for text in _paces(tracking, coming)
+        if (early := read_pace(text).early)
+    ]
+    return {"$or": windows} if windows else {}
+
+
+def checks_behind(tracking: Collection[Document], now: dt.datetime) -> dict[str, Behind]:
+    """Count what is due, by slug, and say since when: both out of the index alone."""
+    counted = {"_id": "$slug", "due": {"$sum": 1}, "since": {"$min": "$next_check_at"}}
+    found = tracking.aggregate([{"$match": _due(now)}, {"$group": counted}])
+    return {
+        each["_id"]: Behind(each["due"], (now - each["since"]).total_seconds())
+        for each in found
+        if isinstance(each["_id"], str)
+    }
 
 
 def put_off_checks(
-    tracking: Collection[Document], names: Sequence[str], now: dt.datetime, until: dt.datetime
+    tracking: Collection[Document], checks: Mapping[str, dt.datetime], put: Pace, until: dt.datetime
 ) -> list[Refusal]:
-    """Move checks that were put on the tube; only those that nobody has moved on since `now`.
+    """Move checks that were put on the tube, by `_id`; only those that still are at these dates.
 
-    Returns what MongoDB refuses: these documents stay due.
+    `put`: their pace from now on. Returns what MongoDB refuses: these documents stay due.
     """
-    wanted = {"_id": {"$in": names}, "next_check_at": {"$lte": now}}
-    return change_each(tracking, wanted, {"$set": {"next_check_at": until}})[1]
+    wanted = {"_id": {"$in": list(checks)}, "next_check_at": {"$in": list(set(checks.values()))}}
+    change = {"$set": {"next_check_at": until, "check_pace": put.text}}
+    return change_each(tracking, wanted, change)[1]
 
 
 def end_checks(
     tracking: Collection[Document], names: Sequence[str], now: dt.datetime | None = None
 ) -> list[Refusal]:
-    """End the checks of parcels, until somebody asks again; with `now` as `put_off_checks` does."""
+    """End the checks of parcels, until somebody asks again; with `now`, of those due then."""
     wanted: Document = {"_id": {"$in": names}} | ({"next_check_at": {"$lte": now}} if now else {})
     return change_each(tracking, wanted, {"$set": {"next_check_at": None}})[1]
 
@@ -97,3 +179,22 @@ def give_up_check(
 
 def _due(now: dt.datetime) -> Document:
     return {"active": True, "next_check_at": {"$gt": EPOCH, "$lte": now}}
+
+
+def _paces(tracking: Collection[Document], wanted: Document) -> list[object]:
+    """List the paces of checks of one slug; MongoDB leaps from one to the next."""
+    return [group["_id"] for group in tracking.aggregate(paces_of(wanted))]
+
+
+def paces_of(wanted: Document) -> list[Document]:
+    """Group the checks of one slug by their paces."""
+    return [{"$match": wanted}, {"$group": {"_id": "$check_pace"}}]
+
+
+def _in(search: Search) -> Document:
+    but = {"_id": {"$nin": list(search.but)}} if search.but else {}
+    return {"slug": {"$eq": search.slug}, **but}
+
+
+def _of_pace(wanted: Document, text: object) -> Document:
+    return wanted | {"check_pace": {"$eq": text}}

@@ -29,6 +29,7 @@ from limits.failure import redis_down
 from limits.jobs import Defects
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline, confirmations
+from limits.planners import Planners
 from limits.rules import RuleBook
 from limits.workers import WorkerInfo, is_known
 from service import VERSION
@@ -60,6 +61,7 @@ class Parts:
     lines: AllLines
     limiter: Limiter
     standings: LineSnapshots
+    planners: Planners
     store: Store
     http: aiohttp.ClientSession
     putter: Putter
@@ -101,6 +103,7 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
         lines,
         limiter,
         LineSnapshots(redis, book.rules_of, book),
+        Planners(redis, secrets.token_hex(8)),
         store,
         http,
         putter,

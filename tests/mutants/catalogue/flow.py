@@ -33,7 +33,8 @@ MUTANTS = (
         breaks="I1 I8",
         where="service/worker/flow/call.py",
         old="                await self.ends.durably(call, lambda: work.store(",
-        new="                await self.ends.finish([(call, Verdict(State.SUCCESS, outcome.output))])\n"
+        new="                verdict = Verdict(State.SUCCESS, outcome.output)\n"
+        "                await self.ends.finish([(call, verdict)])\n"
         "                await self.ends.durably(call, lambda: work.store(",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,

@@ -8,7 +8,6 @@ TAKEN = "limits/test_take_groups.py::"
 ENDED = "limits/test_finish_groups.py::"
 HALVED = "limits/test_halves.py::"
 TOGETHER = "limits/test_group_ends.py::"
-FLOW = "flow/test_call.py::"
 
 MUTANTS = (
     Mutant(
@@ -245,22 +244,6 @@ MUTANTS = (
         old="keys.read_call(line, rules, grant, permit),)",
         new="self.call(line, grant, asked),)",
         tests=(TAKEN + "test_those_next_in_line_ride_with_the_first_under_one_permit",),
-    ),
-    Mutant(
-        name="a group is handed back from its first to its last",
-        breaks="I11",
-        where="service/worker/flow/call.py",
-        old="            for call in reversed(left):",
-        new="            for call in left:",
-        tests=(FLOW + "test_all_of_a_group_are_handed_back_when_the_worker_stops",),
-    ),
-    Mutant(
-        name="a group that was not sent goes back from its first to its last",
-        breaks="I11",
-        where="service/worker/flow/call.py",
-        old="kept if calls[0].permit.started else kept[::-1]",
-        new="kept",
-        tests=(FLOW + "test_a_group_that_was_not_sent_goes_back_in_its_order",),
     ),
     Mutant(
         name="a group that failed comes back whole",

@@ -274,9 +274,18 @@ def _a_group_is_one_call(seen: Snapshot) -> None:
         bare = [number_and_account(record["n"])[0] for record in records]
         assert len(set(bare)) == len(bare), "a number rides with itself"
         assert not any(record.get("deaths") for record in records), "it rides after a death"
+        if len(records) > 1:
+            assert not any(record.get("alone") for record in records), "it rides although alone"
+        told = [(each.get("half"), each.get("fields") or {}) for each in records if _counts(each)]
+        assert all(each == told[0] for each in told), "it rides with another half, or fields"
         assert len({(record["at"], record["granted"]) for record in records}) == 1
     assert not any("~" in each for each in (*seen.leases, *seen.starts))
     assert not any("lead" in record for record in seen.records.values())
+
+
+def _counts(record: dict[str, Any]) -> bool:
+    """Whether more is known of a call than what its slot needs: its parcel was not forgotten."""
+    return not record.get("forgotten")
 
 
 def _projections_are_right(redis: Redis, seen: Snapshot) -> None:

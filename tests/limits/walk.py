@@ -54,7 +54,7 @@ BREAKABLE = [
     *(KEYS.wait_inflight, KEYS.wait_order, KEYS.calls_leases, KEYS.call_starts),
 ]
 """Not the counters: what happens meanwhile is in none."""
-TOGETHER = st.sampled_from([1, 2, 5])
+TOGETHER = st.sampled_from([1, 2, 5, 30])
 GIVES_DUTIES = {"take", "finish", "retry", "hand_back"}
 
 
@@ -214,7 +214,7 @@ class Walk(Sender):
     def a_call_ends(self, pick: int, room: int, *, answered: bool, sent: int) -> None:
         self.ask(self.ending(self.any_call(pick), room, answered=answered), sent=sent)
 
-    def ending(self, call: tuple[str, str, int], room: int, *, answered: bool = True) -> Step:
+    def ending(self, call: tuple[str, str, int], room: int | str, *, answered: bool = True) -> Step:
         said = self.says.setdefault(call[0], {"account": MAIN, "fields": {}})
         end = verdict_by(said, call[2], answered=answered)
 
@@ -409,7 +409,7 @@ class Walk(Sender):
         """Once quiet: nobody waits, nothing runs, and everything that was asked for has ended."""
         self.together = 1
         self.flush()
-        for _ in range(60):
+        for _ in range(200):
             if not (self.calls or left(self.redis)):
                 break
             while self.calls:

@@ -12,6 +12,7 @@ from mutants.catalogue import (
     duty,
     flow,
     forgetting,
+    group_ends,
     groups,
     line,
     outside,
@@ -28,6 +29,7 @@ from mutants.mutant import Mutant
 CATALOGUE: tuple[Mutant, ...] = (
     *slots.MUTANTS,
     *groups.MUTANTS,
+    *group_ends.MUTANTS,
     *brake.MUTANTS,
     *room.MUTANTS,
     *pace.MUTANTS,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from service.config.schema import Config
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_actions, add_json
 from service.console.output import say, say_json, table
 from service.operator import audit, catalogue, connections, limits
-from tracking.request import Slug
+
+if TYPE_CHECKING:
+    from service.config.schema import Config
+    from tracking.request import Slug
 
 
 def limits_arguments(parser: Parser) -> None:

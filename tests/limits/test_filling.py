@@ -31,7 +31,9 @@ from redis.asyncio import Redis
 from limits.keys import write_rules
 from limits.rules import NOBODY, Rules
 
-HOUR, DAY = 3_600.0, 86_400.0
+DAY = 86_400.0
+SENT_LATE = 1.0
+"""So long after its instant a call may leave; a quota counts it from then on."""
 
 
 @pytest.fixture
@@ -188,6 +190,39 @@ def test_company_is_waited_for_as_long_as_the_scarcest_quota_takes_between_calls
     assert "fill_us" not in json.loads(write_rules(rules, NOBODY))
 
 
+async def test_under_a_quota_full_calls_of_rechecks_keep_to_its_share(
+    rationed: Worker, redis: Redis
+) -> None:
+    """So that whenever somebody asks, there is some of the quota left, and company."""
+    await wait(rationed, *(f"A00{n}" for n in range(9)), **AUTOMATIC)
+
+    assert await look(rationed) == ([["A000", "A001", "A002"]], "filling", soon(30.0))
+    await time_goes_by(redis, 57.0)
+    assert await look(rationed) == ([], "filling", soon(3.0 + SENT_LATE))
+    await time_goes_by(redis, 4.0)
+    assert await look(rationed) == ([["A003", "A004", "A005"]], "filling", soon(30.0))
+
+
+async def test_the_share_of_a_quota_keeps_nobody_who_asks_from_a_full_call(
+    rationed: Worker,
+) -> None:
+    await wait(rationed, *(f"A00{n}" for n in range(9)), **AUTOMATIC)
+    await rationed.take(claims=True)
+
+    parked = await rationed.parked("N001")
+
+    assert parked.put_drain
+    assert groups_in(await rationed.take()) == [["N001", "A003", "A004"]]
+
+
+async def test_an_urgent_recheck_is_not_kept_by_its_share(rationed: Worker, redis: Redis) -> None:
+    await spend(rationed, redis, 1, seconds_ago=1.0)
+    await wait(rationed, "A001", expires_at=time.time() + 1.0, **AUTOMATIC)
+    await wait(rationed, "A002", **AUTOMATIC)
+
+    assert groups_in(await rationed.take()) == [["A001", "A002"]]
+
+
 async def test_without_a_quota_it_goes_at_once(wide: Worker) -> None:
     await wide.granted("N001")
     await wide.granted("N002")
@@ -239,12 +274,12 @@ async def test_beyond_its_share_it_goes_at_once_with_enough_for_a_full_call(
     assert groups_in(await rationed.take()) == [["N001", "A001", "A002"]]
 
 
-async def test_a_recheck_whose_time_is_over_takes_it_along(rationed: Worker, redis: Redis) -> None:
+async def test_a_recheck_that_waits_for_nobody_takes_it_along(
+    rationed: Worker, redis: Redis
+) -> None:
     await spend(rationed, redis, 1, seconds_ago=1.0)
-    await rationed.parked("A001", **AUTOMATIC)
-    await time_goes_by(redis, 60.0)
-    await spend(rationed, redis, 0, seconds_ago=1.0)
     await rationed.parked("N001")
+    await rationed.parked("A001", expires_at=time.time() + 1.0, **AUTOMATIC)
 
     assert groups_in(await rationed.take()) == [["A001", "N001"]]
 

@@ -8,7 +8,7 @@ report costs a little time and never breaks the limit.
 Quotas count calls, and each number of a call where rules.quotas_count_numbers: calls_hour has the id of each
 number's call then, and not that of their lead alone.
 ]]
-local free_lane, opening, start, give_start_back, starts_at, in_share, most_together
+local free_lane, opening, start, give_start_back, starts_at, is_rationed, in_share, most_together
 do
   local HOUR_US = 3600000000
   local SECOND_US = 1000000
@@ -132,19 +132,23 @@ do
     return at, why
   end
 
-  -- µs from which on no more of any quota is spent than its linear share: of an hour since the oldest start that
-  -- counts, of a day since its reset. 0 without a quota, and where those count numbers: no company saves these
-  -- anything. Reads only.
-  function in_share()
-    local at = 0
-    if rules.quotas_count_numbers then return at end
+  -- Whether company saves quotas anything: not those that count numbers.
+  function is_rationed()
+    return (rules.per_hour or rules.per_day) and rules.together > 1 and not rules.quotas_count_numbers
+  end
+
+  -- µs from which on no more of any quota is spent than its linear share, after so many `calls` more, if any: of
+  -- an hour since the oldest start that counts, of a day since its reset. 0 where no quota rations. Reads only.
+  function in_share(calls)
+    if not is_rationed() then return 0 end
+    local at, more = 0, calls or 0
     if rules.per_hour then
       local oldest = call('ZRANGEBYSCORE', HOUR, now - hour_us(), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
       local spent = oldest and call('ZCOUNT', HOUR, oldest, '+inf') or 0
-      at = (oldest or 0) + spent * HOUR_US / rules.per_hour
+      at = (oldest or now) + (spent + more) * HOUR_US / rules.per_hour
     end
     if rules.per_day then
-      local spent = tonumber(call('GET', DAY) or 0)
+      local spent = tonumber(call('GET', DAY) or 0) + more
       at = math.max(at, day_ends() - DAY_US + spent * DAY_US / rules.per_day)
     end
     return at

@@ -32,9 +32,10 @@ MUTANTS = (
         name="a call ends before its answer is stored",
         breaks="I1 I8",
         where="service/worker/flow/call.py",
-        old="                await self.durably(call, lambda: work.store(",
-        new="                await self.finish([(call, Verdict(State.SUCCESS, outcome.output))])\n"
-        "                await self.durably(call, lambda: work.store(",
+        old="                await self.ends.durably(call, lambda: work.store(",
+        new="                verdict = Verdict(State.SUCCESS, outcome.output)\n"
+        "                await self.ends.finish([(call, verdict)])\n"
+        "                await self.ends.durably(call, lambda: work.store(",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),
@@ -107,7 +108,7 @@ MUTANTS = (
         name="a worker that stops forgets the calls that it cuts off",
         breaks="I7",
         where="service/worker/flow/call.py",
-        old="            await self.apply(call.line, await self.hand_back(calls))\n",
+        old="            await self.apply(call.line, await self.ends.hand_back(calls))\n",
         new="            raise\n",
         tests=(ORDER + "test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes",),
     ),

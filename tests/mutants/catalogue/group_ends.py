@@ -5,7 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 FLOW = "flow/test_group.py::"
-ALONE = "results/test_merge.py::"
+STORED = "flow/test_group_stored.py::"
+ALONE = "results/test_asked_alone.py::"
 
 MUTANTS = (
     Mutant(
@@ -14,7 +15,7 @@ MUTANTS = (
         where="service/worker/flow/group.py",
         old="            if not left:\n",
         new="            if left:\n",
-        tests=(FLOW + "test_all_of_a_group_are_handed_back_when_the_worker_stops",),
+        tests=(STORED + "test_all_of_a_group_are_handed_back_when_the_worker_stops",),
     ),
     Mutant(
         name="what has ended of a group is handed back when the worker stops",
@@ -22,7 +23,7 @@ MUTANTS = (
         where="service/worker/flow/group.py",
         old="            left.remove(each[0])\n",
         new="",
-        tests=(FLOW + "test_what_has_ended_is_not_handed_back_when_the_worker_stops",),
+        tests=(STORED + "test_what_has_ended_is_not_handed_back_when_the_worker_stops",),
     ),
     Mutant(
         name="a group that failed is charged to each of its numbers",
@@ -86,7 +87,7 @@ MUTANTS = (
         where="service/worker/flow/group.py",
         old="[each for each in left if isinstance(errors[each[0].id], ResultsDown)]",
         new="answers if any(isinstance(each, ResultsDown) for each in errors.values()) else []",
-        tests=(FLOW + "test_only_what_is_not_confirmed_is_stored_again",),
+        tests=(STORED + "test_only_what_is_not_confirmed_is_stored_again",),
     ),
     Mutant(
         name="what MongoDB does not take of a group is taken for stored",
@@ -94,7 +95,7 @@ MUTANTS = (
         where="service/worker/flow/group.py",
         old="if errors.get(each[0].id) is None]",
         new="if not isinstance(errors.get(each[0].id), CourierError)]",
-        tests=(FLOW + "test_what_is_not_stored_while_mongodb_is_away_goes_back_in_its_order",),
+        tests=(STORED + "test_what_is_not_stored_while_mongodb_is_away_goes_back_in_its_order",),
     ),
     Mutant(
         name="a body about several numbers is kept for each of them",

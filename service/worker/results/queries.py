@@ -139,13 +139,17 @@ def early_of(tracking: Collection[Document], search: Search) -> Document:
 
 def checks_behind(tracking: Collection[Document], now: dt.datetime) -> dict[str, Behind]:
     """Count what is due, by slug, and say since when: both out of the index alone."""
-    counted = {"_id": "$slug", "due": {"$sum": 1}, "since": {"$min": "$next_check_at"}}
-    found = tracking.aggregate([{"$match": _due(now)}, {"$group": counted}])
     return {
         each["_id"]: Behind(each["due"], (now - each["since"]).total_seconds())
-        for each in found
+        for each in tracking.aggregate(behind_of(now))
         if isinstance(each["_id"], str)
     }
+
+
+def behind_of(now: dt.datetime) -> list[Document]:
+    """Count those that are due, by slug."""
+    counted = {"_id": "$slug", "due": {"$sum": 1}, "since": {"$min": "$next_check_at"}}
+    return [{"$match": _due(now)}, {"$group": counted}]
 
 
 def put_off_checks(

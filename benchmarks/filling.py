@@ -78,7 +78,7 @@ async def _end_all(limiter: Limiter, wanted: Iterator[TrackingRequest]) -> None:
         admission = await limiter.admit(next(limiter.ids), request, job)
         if not isinstance(admission, Granted):
             raise NotGranted(f"{request.slug}:{request.number}: {admission}")
-        await limiter.finish(admission.call, ANSWER, 0)
+        await limiter.finish([(admission.call, ANSWER)], 0)
 
 
 async def _admit_all(limiter: Limiter, wanted: Iterator[TrackingRequest]) -> None:

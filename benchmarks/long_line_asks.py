@@ -60,11 +60,11 @@ async def _calls(line: LongLine) -> None:
             *(line.step("started", LINE) for _ in calls),
         )
     async with of("finish, each taking the next"):
-        await asyncio.gather(*(limiter.finish(call, ANSWER, 1) for call in calls))
+        await asyncio.gather(*(limiter.finish([(call, ANSWER)], 1) for call in calls))
     await line.land()
     calls = await line.calls()
     async with of("hand_back, each taking the next"):
-        await asyncio.gather(*(limiter.hand_back(call, 1) for call in calls))
+        await asyncio.gather(*(limiter.hand_back([call], 1) for call in calls))
     await line.land()
     calls = await line.calls()
     await line.redis.delete(NAMES.calls_leases)
@@ -84,7 +84,7 @@ async def _retries(line: LongLine) -> None:
     calls = await line.calls(many=100)
     await _let_wait(line, due_ms=1)
     async with of(f"finish, {DUE:,} retries due"):
-        await asyncio.gather(*(limiter.finish(call, ANSWER, 1) for call in calls))
+        await asyncio.gather(*(limiter.finish([(call, ANSWER)], 1) for call in calls))
     await _let_wait(line, due_ms=1)
     async with of(f"take, {DUE:,} retries due"):
         await line.calls()

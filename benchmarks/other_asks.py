@@ -59,14 +59,14 @@ async def _many_operations(line: LongLine) -> None:
     async with of(f"take: {asked}"):
         calls = await line.calls(MANY_LINE, MANY_NUMBERS)
     async with of(f"hand_back: {asked}"):
-        await asyncio.gather(*(limiter.hand_back(call, 0) for call in calls))
+        await asyncio.gather(*(limiter.hand_back([call], 0) for call in calls))
     await line.calls(MANY_LINE, MANY_NUMBERS)
     await line.redis.delete(keys.of_line(MANY_LINE).calls_leases)
     async with of("sweep: their calls, of workers that vanished"):
         await limiter.sweep([MANY_LINE])
     calls = await line.calls(MANY_LINE, MANY_NUMBERS)
     async with of(f"finish: {asked}"):
-        await asyncio.gather(*(limiter.finish(call, ANSWER, 0) for call in calls))
+        await asyncio.gather(*(limiter.finish([(call, ANSWER)], 0) for call in calls))
     # Others: these have just been answered.
     numbers = [Number(f"NEW{each}") for each in numbers]
     await line.redis.set(held, '{"why":"","at":0}')

@@ -4,20 +4,24 @@ Errors about a number stand inside a 200. A consignment nests its articles one l
 carry no codes, so their sentences are all there is; what is delivered follows from an article's
 `status`. All times are Australian eastern ones with their offset, even for scans in Chicago: the
 instant is right, the hour is not that of the place.
+
+Ten numbers, at most, are asked for in one call, with commas between them. Australia Post's sample
+answers two: a list of results, each with its number, and with articles or errors.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
+from couriers.http.several import Cut, Ends, read_each, track_each
 from couriers.reading import numbers, statuses
-from couriers.reading.answer import decode, inside, others, text
+from couriers.reading.answer import Answer, decode, inside, others, text
 from couriers.reading.checkpoints import (
     Place,
     Scan,
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 NAME = "Australia Post"
 BASE_URL = "https://digitalapi.auspost.com.au"
 CREDENTIALS: tuple[str, ...] = ("api_key", "password", "account_number")
+TOGETHER = 10
 ASKS = "`GET /shipping/v1/track`"
 AUTH = "Basic and `Account-Number`"
 CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
@@ -166,21 +171,32 @@ class _Result(msgspec.Struct, rename={"number": "tracking_id", "items": "trackab
     errors: list[_Complaint] | None = None
 
 
+class _Named(msgspec.Struct, rename={"number": "tracking_id"}):
+    number: str | None = None
+
+
 class _Reply(msgspec.Struct, rename={"results": "tracking_results"}):
     results: list[_Result] | None = None
     errors: list[_Complaint] | None = None
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
-    """Ask for one number, although the service takes ten: each request is one permit."""
+    """Ask for one number."""
+    return fetch.read(await _ask(fetch, [request.number]), parse, request.number)
+
+
+async def track_many(fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+    """Ask for several numbers."""
+    return await track_each(fetch, requests, _ask, parse_many)
+
+
+async def _ask(fetch: Fetch, wanted: Sequence[str]) -> Answer:
     key, password, account = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = numbers.alphanumeric(request.number)
-    answer = await fetch.get(
+    return await fetch.get(
         ["shipping", "v1", "track"],
-        query={"tracking_ids": number},
+        query={"tracking_ids": ",".join(map(numbers.alphanumeric, wanted))},
         headers={"Authorization": basic_auth(key, password), "Account-Number": account},
     )
-    return fetch.read(answer, parse, number)
 
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
@@ -200,6 +216,17 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
         return together([_tracking(item) for item in items])._replace(sub_parcels=articles)
     complaints = [each for result in ours for each in result.errors or ()] + (reply.errors or [])
     return _judge(complaints, status)
+
+
+def parse_many(
+    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+) -> Ends:
+    """Read the result of each number, as if it had come alone."""
+    refuse(status, headers, body, TELLING)
+    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
+
+
+_CUT = Cut(("tracking_results",), lambda piece: [decode(piece, _Named).number])
 
 
 def _items(result: _Result) -> list[_Item]:

@@ -7,6 +7,10 @@ offset, and Brazil has several.
 Correios' manual of its older tracking service, which has the same pairs of event and type, says
 what they mean. What it calls delivered to the contracting party, or delivered of a collection,
 stands in no table.
+
+Fifty numbers, at most, are asked for in one call, at an address for lists. By Correios' OpenAPI
+text the answer has the same form for one and for several: each object with its number, and with
+events or the sentence that stands in their place.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
+from couriers.http.several import Cut, Ends, read_each, track_each
 from couriers.reading import numbers, statuses
-from couriers.reading.answer import decode, text
+from couriers.reading.answer import Answer, decode, text
 from couriers.reading.checkpoints import NOWHERE, Place, Scan, history, read_iso, scan, tracking_of
 from couriers.reading.countries import country, country_in_portuguese
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
@@ -35,7 +40,11 @@ NAME = "Correios (Brazil)"
 BASE_URL = "https://api.correios.com.br"
 TOKEN_URL = "https://api.correios.com.br/token/v1/autentica/cartaopostagem"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("username", "access_code", "posting_card")
-ASKS = "`GET /srorastro/v1/objetos/N?resultado=T`"
+TOGETHER = 50
+ASKS = (
+    "`GET /srorastro/v1/objetos/N?resultado=T`; several numbers at "
+    "`/srorastro/v1/objetos?codigosObjetos=N`"
+)
 AUTH = "a token for a posting card (Basic, JSON)"
 CREDENTIALS_FROM = (
     "Correios' API portal (CWS): the user of Meu Correios, its access code, and a posting card "
@@ -168,10 +177,23 @@ class _Reply(Struct, rename={"objects": "objetos", "messages": "msgs"}):
     messages: list[str] | None = None
 
 
+class _Named(Struct):
+    number: str | None = field(name="codObjeto", default=None)
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
-    """Ask for one number with all its events, although the service takes fifty."""
+    """Ask for one number with all its events."""
+    return fetch.read(await _ask(fetch, [request.number]), parse, request.number)
+
+
+async def track_many(fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+    """Ask for several numbers."""
+    return await track_each(fetch, requests, _ask, parse_many)
+
+
+async def _ask(fetch: Fetch, wanted: Sequence[str]) -> Answer:
     username, code, card = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = numbers.alphanumeric(request.number)
+    named = list(map(numbers.alphanumeric, wanted))
     grant = Grant(
         fetch.settings.token_url,
         json={"numero": card},
@@ -179,13 +201,13 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
         member="token",
         lifetime=_TOKEN_SECONDS,
     )
-    answer = await fetch.get(
-        ["srorastro", "v1", "objetos", number],
-        query={"resultado": "T"},
+    alone = len(named) == 1
+    return await fetch.get(
+        ["srorastro", "v1", "objetos", *(named if alone else ())],
+        query=({} if alone else {"codigosObjetos": named}) | {"resultado": "T"},
         headers={"Accept-Language": "pt-BR"},
         grant=grant,
     )
-    return fetch.read(answer, parse, number)
 
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
@@ -208,6 +230,17 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     if status == HTTPStatus.BAD_REQUEST and reply.messages:
         raise RequestRefused(said)
     raise unexpected(status, said)
+
+
+def parse_many(
+    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+) -> Ends:
+    """Read the object of each number, as if it had come alone."""
+    refuse(status, headers, body, TELLING)
+    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
+
+
+_CUT = Cut(("objetos",), lambda piece: [(text(decode(piece, _Named).number) or "").upper()])
 
 
 def _tracking(ours: _Object, listed: Sequence[_Event]) -> Tracking:

@@ -2,19 +2,23 @@
 
 A number that was used again has several results: the one with the newest scan counts. Errors stand
 inside the results of a 200. `date` has an offset in most events, not in all.
+
+Several numbers, thirty at most by FedEx' introduction to the API, are answered as the one is: by a
+list (`completeTrackResults`) of results by number, errors among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
+from couriers.http.several import Cut, Ends, read_each, track_each
 from couriers.reading import numbers, statuses
-from couriers.reading.answer import decode, grams, inside, place, text
+from couriers.reading.answer import Answer, decode, grams, inside, place, text
 from couriers.reading.checkpoints import (
     Moment,
     Place,
@@ -37,6 +41,7 @@ NAME = "FedEx"
 BASE_URL = "https://apis.fedex.com"
 TOKEN_URL = "https://apis.fedex.com/oauth/token"  # noqa: S105 - an address, not a password
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+TOGETHER = 30
 ASKS = "`POST /track/v1/trackingnumbers`"
 AUTH = "OAuth client credentials, as a form"
 CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
@@ -194,6 +199,17 @@ class _Complete(Struct, rename={"number": "trackingNumber", "results": "trackRes
     results: list[_Result] | None = None
 
 
+class _Named(Struct, rename={"number": "trackingNumberInfo"}):
+    number: _NumberInfo | None = None
+
+
+class _CompleteNamed(Struct, rename={"number": "trackingNumber", "results": "trackResults"}):
+    """The numbers in the results of one number, and nothing else."""
+
+    number: str | None = None
+    results: list[_Named] | None = None
+
+
 class _Output(Struct, rename={"complete": "completeTrackResults"}):
     complete: list[_Complete] | None = None
 
@@ -204,17 +220,27 @@ class _Reply(Struct):
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
-    """Ask for one number, although the service takes thirty: each request is one permit."""
+    """Ask for one number."""
+    return fetch.read(await _ask(fetch, [request.number]), parse, request.number)
+
+
+async def track_many(fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+    """Ask for several numbers."""
+    return await track_each(fetch, requests, _ask, parse_many)
+
+
+async def _ask(fetch: Fetch, wanted: Sequence[str]) -> Answer:
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = numbers.alphanumeric(request.number)
     form = {"grant_type": "client_credentials", "client_id": client, "client_secret": secret}
     asked = {
         "includeDetailedScans": True,
-        "trackingInfo": [{"trackingNumberInfo": {"trackingNumber": number}}],
+        "trackingInfo": [
+            {"trackingNumberInfo": {"trackingNumber": numbers.alphanumeric(each)}}
+            for each in wanted
+        ],
     }
     grant = Grant(fetch.settings.token_url, form=form)
-    answer = await fetch.post(["track", "v1", "trackingnumbers"], json=asked, grant=grant)
-    return fetch.read(answer, parse, number)
+    return await fetch.post(["track", "v1", "trackingnumbers"], json=asked, grant=grant)
 
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
@@ -230,6 +256,24 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
         return latest(map(_tracking, told))
     errors = [result.error for result in results if result.error] + (answer.errors or [])
     return _judge(errors, status)
+
+
+def parse_many(
+    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+) -> Ends:
+    """Read the results of each number, as if they had come alone."""
+    refuse(status, headers, body, TELLING)
+    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
+
+
+def _numbers(piece: bytes) -> list[str | None]:
+    """Name whom results are about: by their own number, and by those inside that have another."""
+    named = decode(piece, _CompleteNamed)
+    inside = [result.number for result in named.results or () if result.number]
+    return [named.number, *(info.number for info in inside)]
+
+
+_CUT = Cut(("output", "completeTrackResults"), _numbers)
 
 
 def _ours(complete: _Complete, number: str) -> list[_Result]:

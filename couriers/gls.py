@@ -2,11 +2,15 @@
 
 Errors about a number stand inside a 200, parcel by parcel. DELIVEREDPS is a parcel shop, where the
 addressee still has to go; FINAL only says that the history is closed, so the events decide then.
+
+Ten numbers, at most, are asked for in one call, with commas between them. The answer lists what it
+has of each, as its text shows by an example of a known and an unknown one; `requested` is the
+number as it was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -14,8 +18,9 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
+from couriers.http.several import Cut, Ends, read_each, track_each
 from couriers.reading import numbers, statuses
-from couriers.reading.answer import decode, text
+from couriers.reading.answer import Answer, decode, text
 from couriers.reading.checkpoints import (
     Place,
     Scan,
@@ -38,12 +43,13 @@ from tracking.errors import (
 from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:
-    from couriers.http.fetch import Fetch
+    from couriers.http.fetch import Fetch, Path
 
 NAME = "GLS"
 BASE_URL = "https://api.gls-group.net"
 TOKEN_URL = "https://api.gls-group.net/oauth2/v2/token"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+TOGETHER = 10
 ASKS = "`GET /track-and-trace-v1/tracking/simple/trackids/N`"
 AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "dev-portal.gls-group.net: an app with Track And Trace V1"
@@ -121,6 +127,11 @@ class _Parcel(Struct):
     events: list[_Event] | None = None
 
 
+class _Named(Struct):
+    requested: str | None = None
+    number: str | None = field(name="unitno", default=None)
+
+
 class _Reply(Struct):
     parcels: list[_Parcel] | None = None
     title: str | None = None
@@ -128,17 +139,25 @@ class _Reply(Struct):
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
-    """Ask for one number, although the service takes ten: each request is one permit."""
+    """Ask for one number."""
+    return fetch.read(await _ask(fetch, [request.number]), parse, request.number)
+
+
+async def track_many(fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+    """Ask for several numbers."""
+    return await track_each(fetch, requests, _ask, parse_many)
+
+
+async def _ask(fetch: Fetch, wanted: Sequence[str]) -> Answer:
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = numbers.alphanumeric(request.number)
+    named = tuple(map(numbers.alphanumeric, wanted))
     grant = Grant(
         fetch.settings.token_url,
         form={"grant_type": "client_credentials"},
         headers={"Authorization": basic_auth(client, secret)},
     )
-    path = ["track-and-trace-v1", "tracking", "simple", "trackids", number]
-    answer = await fetch.get(path, headers={"Accept-Language": "EN"}, grant=grant)
-    return fetch.read(answer, parse, number)
+    path: Path = ["track-and-trace-v1", "tracking", "simple", "trackids", named]
+    return await fetch.get(path, headers={"Accept-Language": "EN"}, grant=grant)
 
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
@@ -158,6 +177,22 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     if status == HTTPStatus.BAD_REQUEST:
         raise RequestRefused(said)
     raise unexpected(status, said)
+
+
+def parse_many(
+    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+) -> Ends:
+    """Read the parcels of each number, as if they had come alone."""
+    refuse(status, headers, body, TELLING)
+    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
+
+
+def _numbers(piece: bytes) -> list[str | None]:
+    named = decode(piece, _Named)
+    return [text(named.requested), text(named.number)]
+
+
+_CUT = Cut(("parcels",), _numbers)
 
 
 def _together(told: list[_Parcel], number: str) -> Tracking:

@@ -4,12 +4,15 @@ An unknown number is a result inside a 200, and a token that ran out an error in
 list names each event twice: by three numbers (what, why, where), which may be written "50-1-2" or
 "050001002", and by an older code of four digits. A parcel that is on its way back has events of its
 own.
+
+A hundred numbers, at most, are asked for in one call, by as many parameters. In Hermes' OpenAPI
+text a list answers them (`shipmentinfo`), where each has its number, and events or a result.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +20,9 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
+from couriers.http.several import Cut, Ends, read_each, track_each
 from couriers.reading import numbers, statuses
-from couriers.reading.answer import decode, inside, place, text
+from couriers.reading.answer import Answer, decode, inside, place, text
 from couriers.reading.checkpoints import Place, Scan, history, latest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
@@ -32,6 +36,7 @@ NAME = "Hermes Germany"
 BASE_URL = "https://de-api.hermesworld.com/services/hsi"
 TOKEN_URL = "https://authme.myhermes.de/authorization-facade/oauth2/access_token"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret", "username", "password")
+TOGETHER = 100
 ASKS = "`GET /shipmentinfo`"
 AUTH = "OAuth, with a user's password"
 CREDENTIALS_FROM = "Hermes Germany's contact for customers: access to the Hermes Shipping Interface"
@@ -147,9 +152,12 @@ class _Forecast(Struct):
     date: str | None = None
 
 
-class _Shipment(Struct):
+class _Named(Struct):
     number: str | None = field(name="shipmentID", default=None)
     abroad: str | None = field(name="internationalShipmentID", default=None)
+
+
+class _Shipment(_Named):
     result: _Result | None = None
     receiver: _Unit | None = field(name="receiverAddress", default=None)
     forecast: _Forecast | None = field(name="deliveryForecast", default=None)
@@ -163,22 +171,30 @@ class _Reply(Struct, rename={"shipments": "shipmentinfo", "results": "listOfResu
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
-    """Ask for one number, although the service takes a hundred: each request is one permit."""
+    """Ask for one number."""
+    return fetch.read(await _ask(fetch, [request.number]), parse, request.number)
+
+
+async def track_many(fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+    """Ask for several numbers."""
+    return await track_each(fetch, requests, _ask, parse_many)
+
+
+async def _ask(fetch: Fetch, wanted: Sequence[str]) -> Answer:
     client, secret, user, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = numbers.alphanumeric(request.number)
+    named = list(map(numbers.alphanumeric, wanted))
     login = {"client_id": client, "client_secret": secret, "username": user, "password": password}
     grant = Grant(
         fetch.settings.token_url,
         form={"grant_type": "password"} | login,
         refusals=tuple(f'"{code}"'.encode() for code in sorted(TOKEN_REFUSED)),
     )
-    answer = await fetch.get(
+    return await fetch.get(
         ["shipmentinfo"],
-        query={"shipmentID": number},
+        query={"shipmentID": named},
         headers={"Accept-Language": "EN"},
         grant=grant,
     )
-    return fetch.read(answer, parse, number)
 
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
@@ -194,6 +210,22 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
         return latest(map(_tracking, told))
     results = [each.result for each in ours if each.result] + (reply.results or [])
     return _judge(status, {text(each.code): text(each.said) for each in results})
+
+
+def parse_many(
+    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+) -> Ends:
+    """Read the shipment of each number, as if it had come alone."""
+    refuse(status, headers, body, TELLING)
+    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
+
+
+def _numbers(piece: bytes) -> list[str | None]:
+    named = decode(piece, _Named)
+    return [text(named.number), text(named.abroad)]
+
+
+_CUT = Cut(("shipmentinfo",), _numbers)
 
 
 def _judge(status: int, told: Mapping[str | None, str | None]) -> Tracking:

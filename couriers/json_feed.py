@@ -4,25 +4,30 @@
 `checkpoints` of `checkpoint_time`, `message`, `country_name` and whatever else is known
 (docs/interface.md). 404 means that the number is not known yet. An optional setting `token` is sent
 as a bearer token.
+
+Where `numbers_per_call` says that the feed takes several, these are asked for by
+`POST {base_url}/{slug}` with `{"numbers": ["A1", "B2"]}`, and answered by an object of such
+trackings by number; `null` is a number that is not known yet.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from couriers.http.refusals import refuse, unexpected
+from couriers.http.several import Ends, members, read_part
 from couriers.reading import numbers, statuses
-from couriers.reading.answer import address, decode, grams, others, text
+from couriers.reading.answer import Answer, address, decode, grams, others, text
 from couriers.reading.checkpoints import Moment, decisive, newest, oldest_first, read_iso
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
-from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.errors import CourierError, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:
@@ -31,7 +36,10 @@ if TYPE_CHECKING:
 NAME = "JSON feed"
 BASE_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
-ASKS = "`GET {base_url}/{slug}/{number}`"
+TOGETHER = 100
+"""At most: how many one feed takes, says its section."""
+
+ASKS = "`GET {base_url}/{slug}/{number}`; several numbers by `POST {base_url}/{slug}`"
 AUTH = "a bearer token, where one is set"
 CREDENTIALS_FROM = "the people who run the feed, if it asks for a token"
 PATTERNS: tuple[numbers.NumberForm, ...] = ()
@@ -71,12 +79,30 @@ class _Feed(msgspec.Struct):
     sub_parcels: list[str] | None = None
 
 
+_NOT_SEVERAL = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask the feed for one number."""
-    token = fetch.settings.credentials.get("token")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    answer = await fetch.get([request.slug, request.number], headers=headers)
+    answer = await fetch.get([request.slug, request.number], headers=_headers(fetch))
     return fetch.read(answer, parse, request.number)
+
+
+async def track_many(fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+    """Ask the feed for several numbers."""
+    asked = list(dict.fromkeys(str(request.number) for request in requests))
+    answer = await fetch.post([requests[0].slug], json={"numbers": asked}, headers=_headers(fetch))
+    return fetch.read_many(answer, parse_many, asked)
+
+
+def _headers(fetch: Fetch) -> dict[str, str]:
+    token = fetch.settings.credentials.get("token")
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
@@ -90,6 +116,29 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
         case HTTPStatus.BAD_REQUEST:
             raise RequestRefused("the feed calls our request malformed (400)")
     raise unexpected(status)
+
+
+def parse_many(
+    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+) -> Ends:
+    """Read what the feed says of each number, as if it had come alone; null is a 404."""
+    refuse(status, headers, body)
+    if status in _NOT_SEVERAL:
+        raise RequestRefused(
+            f"the feed does not take these numbers together ({status}); is numbers_per_call right?"
+        )
+    if status != HTTPStatus.OK:
+        raise unexpected(status)
+    told = members(body)
+    by_name = {_plain(name): value for name, value in told.items()} | told
+    ends: dict[str, Tracking | CourierError] = {}
+    for number in numbers:
+        part = by_name.get(number, by_name.get(_plain(number)))
+        if part == b"null":
+            ends[number] = NOT_FOUND_YET
+        elif part is not None:
+            ends[number] = read_part(parse, Answer(status, headers, part), number)
+    return ends
 
 
 def _tracking(feed: _Feed, number: str) -> Tracking:

@@ -3,19 +3,24 @@
 One number is answered by an object or by a list of one, with a `returnCode` of its own inside; 104
 is "nothing known for now", whatever the HTTP status. `isFinal` alone is no delivery: a parcel that
 went back to its sender is final too. Events name no place.
+
+Ten numbers, at most, are asked for in one call, with commas between them. La Poste's OpenAPI text
+answers them by a list (200, or 207 where they differ) of what it answers to each one alone, and
+that names its number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from couriers.http.credentials import credentials
 from couriers.http.refusals import refuse, unexpected
+from couriers.http.several import Cut, Ends, read_each, track_each
 from couriers.reading import numbers, statuses
-from couriers.reading.answer import decode_each, inside, text
+from couriers.reading.answer import Answer, decode, decode_each, inside, text
 from couriers.reading.checkpoints import Scan, history, latest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 NAME = "La Poste Colissimo"
 BASE_URL = "https://api.laposte.fr"
 CREDENTIALS: tuple[str, ...] = ("api_key",)
+TOGETHER = 10
 ASKS = "`GET /suivi/v2/idships/N`"
 AUTH = "a key in `X-Okapi-Key`"
 CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
@@ -98,14 +104,30 @@ class _Reply(Struct):
     shipment: _Shipment | None = None
 
 
+class _ShipmentNamed(Struct):
+    number: str | None = field(name="idShip", default=None)
+
+
+class _Named(_ShipmentNamed):
+    shipment: _ShipmentNamed | None = None
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
-    """Ask for one number, although the service takes ten: each request is one permit."""
+    """Ask for one number."""
+    return fetch.read(await _ask(fetch, [request.number]), parse, request.number)
+
+
+async def track_many(fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+    """Ask for several numbers."""
+    return await track_each(fetch, requests, _ask, parse_many)
+
+
+async def _ask(fetch: Fetch, wanted: Sequence[str]) -> Answer:
     [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = numbers.alphanumeric(request.number)
-    answer = await fetch.get(
-        ["suivi", "v2", "idships", number], query={"lang": "en_GB"}, headers={"X-Okapi-Key": key}
+    named = tuple(map(numbers.alphanumeric, wanted))
+    return await fetch.get(
+        ["suivi", "v2", "idships", named], query={"lang": "en_GB"}, headers={"X-Okapi-Key": key}
     )
-    return fetch.read(answer, parse, number)
 
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
@@ -130,7 +152,18 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     raise unexpected(status, f"neither events nor a known return code ({said})")
 
 
-def _number(reply: _Reply) -> str | None:
+def parse_many(
+    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+) -> Ends:
+    """Read the reply to each number, as if it had come alone."""
+    refuse(status, headers, body)
+    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
+
+
+_CUT = Cut((), lambda piece: [_number(decode(piece, _Named))])
+
+
+def _number(reply: _Reply | _Named) -> str | None:
     return text(reply.number) or (text(reply.shipment.number) if reply.shipment else None)
 
 

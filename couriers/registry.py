@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from couriers.http.credentials import CourierSettings, OtherWay
+from couriers.http.several import Ends
 from couriers.reading import numbers
-from couriers.slugs import ALIASES, FEEDS, SLUGS
-from tracking.checkpoint import Tracking
-from tracking.errors import MalformedJob, MissingField
+from couriers.slugs import ALIASES, FEEDS, SLUGS, together
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
+from tracking.errors import CourierError, MalformedJob, MissingField
 from tracking.request import Slug, TrackingRequest
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Courier(Protocol):
     REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry, where it must
     PATTERNS          forms of its numbers, the most usual first; a hint, never a refusal
     VERIFIED          against what the module was checked, and that no live site was among it
+
+    A module that asks for several numbers in one call stands in `couriers.slugs.TOGETHER` and is a
+    `CourierForMany` too.
     """
 
     NAME: str
@@ -62,6 +66,29 @@ class Courier(Protocol):
 
         Returns a Tracking (Pending without checkpoints for "not known yet") or raises CourierError.
         """
+
+
+class CourierForMany(Courier, Protocol):
+    """A courier module that asks for several numbers in one call, of one HTTP request.
+
+    TOGETHER          most numbers in a call; the source stands in docs/couriers.md
+    OMITS_UNKNOWN     optional: True where what an answer leaves out is not known (yet), by the
+                      courier's documentation
+    """
+
+    TOGETHER: int
+
+    async def track_many(self, fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+        """Ask for all of them, each once. Raises as `track`, for an error of the whole call.
+
+        What comes back is by the number as asked: its answer, or the error that is its own. A
+        number that is not there was left out of the answer.
+        """
+
+    def parse_many(
+        self, status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+    ) -> Ends:
+        """Read an answer about several numbers. Pure, as `parse`; raises only CourierError."""
 
 
 def _module(name: str) -> Courier:
@@ -133,10 +160,42 @@ class Registry:
         NotStarted, LimitsDown where it is awaited.
         """
         courier = self.courier(request.slug)
-        for name in required_fields(courier):
-            if not request.fields.get(name):
-                raise MissingField(name, f"{courier.NAME} needs {name} besides the number")
+        _check_fields(courier, request)
         return courier.track(fetch, request)
+
+    def together(self, slug: Slug) -> int:
+        """Tell how many numbers one call to a courier may carry at most."""
+        section = self._settings[slug]
+        return section.numbers_per_call if section.module else together(slug, section.base_url)
+
+    async def track_many(self, fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+        """Ask one courier for several numbers in one call: `together` of them at most.
+
+        What comes back is by number: its answer, or the error that is its own; a number that the
+        answer leaves out is missing, where that does not mean that it is not known yet. Raises
+        CourierError for an error of the whole call, NotStarted, LimitsDown.
+        """
+        courier = cast(CourierForMany, self.courier(requests[0].slug))
+        ends: dict[str, Tracking | CourierError] = {}
+        asked: list[TrackingRequest] = []
+        for request in requests:
+            try:
+                _check_fields(courier, request)
+                asked.append(request)
+            except MissingField as missing:
+                ends[request.number] = missing
+        if asked:
+            ends |= await courier.track_many(fetch, asked)
+        if getattr(courier, "OMITS_UNKNOWN", False):
+            for request in asked:
+                ends.setdefault(request.number, NOT_FOUND_YET)
+        return ends
+
+
+def _check_fields(courier: Courier, request: TrackingRequest) -> None:
+    for name in required_fields(courier):
+        if not request.fields.get(name):
+            raise MissingField(name, f"{courier.NAME} needs {name} besides the number")
 
 
 def _why_unknown(text: str, slugs: Sequence[Slug]) -> str:
@@ -145,6 +204,11 @@ def _why_unknown(text: str, slugs: Sequence[Slug]) -> str:
         return f"no courier is called {text!r}: did you mean {near[0]}?"
     more = ", …" if len(slugs) > LISTED else ""
     return f"no courier is called {text!r}; there are: {', '.join(slugs[:LISTED])}{more}"
+
+
+def is_for_many(courier: Courier) -> bool:
+    """Whether a module asks for several numbers in one call: a CourierForMany."""
+    return hasattr(courier, "track_many")
 
 
 def required_fields(courier: Courier) -> tuple[str, ...]:

@@ -3,6 +3,10 @@
 Sources: the service's own OpenAPI text of the tracking API, its repository of examples and its
 "Error Inventory". The older API is asked when `base_url` ends in `/tracking/v3`.
 
+The newer one takes a list of numbers, and answers by a list of parcels and errors with their
+numbers: 207 where some are not known, 404 where none is. Its OpenAPI text says so; that it takes 35
+is what its users read there.
+
 Traps seen in its answers: `GMTTimestamp` keeps the local day when the evening has crossed midnight
 at Greenwich, so the instant is computed from the local time and `GMTOffset`; some events have
 neither; a `Z` behind the local time is a filler. "Delivered, To Original Sender" is a return.
@@ -10,9 +14,10 @@ neither; a `Z` behind the local time is a filler. "Delivered, To Original Sender
 
 from __future__ import annotations
 
+import functools
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +25,15 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import refuse, unexpected
+from couriers.http.several import Cut, Ends, read_each, track_each
 from couriers.reading import numbers, statuses
-from couriers.reading.answer import decode, decode_each, inside, place, text
+from couriers.reading.answer import Answer, decode, decode_each, inside, place, text
 from couriers.reading.checkpoints import Place, Scan, history, newest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
+from couriers.slugs import ALONE_AT
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
-from tracking.request import TrackingRequest
+from tracking.request import Slug, TrackingRequest
 
 if TYPE_CHECKING:
     from couriers.http.fetch import Fetch
@@ -35,6 +42,7 @@ NAME = "USPS"
 BASE_URL = "https://apis.usps.com"
 TOKEN_URL = "https://apis.usps.com/oauth2/v3/token"  # noqa: S105 - an address, not a password
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+TOGETHER = 35
 ASKS = (
     "`POST /tracking/v3r2/tracking`; the older `GET /tracking/v3/tracking/N` when `base_url` "
     "ends in `/tracking/v3`"
@@ -109,7 +117,7 @@ NOT_YET = frozenset({"150001", "150002", "150003", "150004", "150009"})
 NEVER = frozenset({"150007", "150008", "150010", "150011", "150012"})
 """`error.errors[].code`: another carrier's number, a pickup's, a fraud's; asking again is vain."""
 
-_LEGACY = "/tracking/v3"
+_LEGACY = ALONE_AT[Slug("usps")]
 _ROUTED = tuple(
     re.compile(rf"420\d{{{digits}}}(9\d{{21}}(?:\d{{4}})?)", re.ASCII) for digits in (5, 9)
 )
@@ -167,20 +175,33 @@ class _Item(Struct):
     error: _Error | str | None = None
 
 
+class _Named(Struct, rename={"number": "trackingNumber"}):
+    number: str | int | None = None
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number; a postal code and a shipping date tell re-used numbers apart."""
+    answer = await _ask(fetch, [request.number], request.fields)
+    return fetch.read(answer, parse, request.number)
+
+
+async def track_many(fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
+    """Ask for several numbers, all with the postal code and the shipping date of the first."""
+    ask = functools.partial(_ask, fields=requests[0].fields)
+    return await track_each(fetch, requests, ask, parse_many)
+
+
+async def _ask(fetch: Fetch, wanted: Sequence[str], fields: Mapping[str, str]) -> Answer:
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = numbers.alphanumeric(request.number)
+    named = list(map(numbers.alphanumeric, wanted))
     posted = {"client_id": client, "client_secret": secret, "grant_type": "client_credentials"}
     grant = Grant(fetch.settings.token_url, json=posted)
-    inputs = _inputs(request.fields)
+    inputs = _inputs(fields)
     if fetch.settings.base_url.rstrip("/").endswith(_LEGACY):
         query = {"expand": "DETAIL"} | inputs
-        answer = await fetch.get(["tracking", number], query=query, grant=grant)
-    else:
-        asked = [{"trackingNumber": number} | inputs]
-        answer = await fetch.post(["tracking", "v3r2", "tracking"], json=asked, grant=grant)
-    return fetch.read(answer, parse, number)
+        return await fetch.get(["tracking", named[0]], query=query, grant=grant)
+    asked = [{"trackingNumber": number} | inputs for number in named]
+    return await fetch.post(["tracking", "v3r2", "tracking"], json=asked, grant=grant)
 
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
@@ -199,6 +220,19 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
                 raise unexpected(status, "no error object")
             return _judge(error, str(status))
     raise unexpected(status)
+
+
+def parse_many(
+    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+) -> Ends:
+    """Read the item of each number, as if it had come alone."""
+    refuse(status, headers, body)
+    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
+
+
+def _numbers(piece: bytes) -> set[str]:
+    number = decode(piece, _Named).number
+    return set() if number is None else _names(str(number))
 
 
 def _inputs(fields: Mapping[str, str]) -> dict[str, str]:
@@ -226,6 +260,9 @@ def _names(number: str) -> set[str]:
     plain = number.replace(" ", "").upper()
     behind = (found[1] for form in _ROUTED if (found := form.fullmatch(plain)))
     return {plain, *behind}
+
+
+_CUT = Cut((), _numbers, forms=_names, speaks_for_all=True)
 
 
 def _judge(error: _Error | str, status: str) -> Tracking:

@@ -250,6 +250,7 @@ class Record(msgspec.Struct):
     deaths: int = 0
     tries: int = 0
     failing: int | None = None
+    alone: bool = False
     dying: bool | GivenUp = False
 
     @property
@@ -330,6 +331,7 @@ def read_call(line: Line, rules: Rules, grant: list[Any], permit: Permit) -> Cal
         failing_since=record.failing and record.failing / 1000,
         given_up=record.given_up,
         account=account,
+        alone=record.alone,
     )
 
 
@@ -347,6 +349,8 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
         body["auto"] = True
     if request.fields:
         body["fields"] = dict(request.fields)
+    if request.alone:
+        body["alone"] = True
     if full:
         body["full"] = True
     return _encode(body)

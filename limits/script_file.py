@@ -25,6 +25,7 @@ LIBRARY = (
     "lanes",
     "waiting",
     "flight",
+    "groups",
     "taking",
 )
 """The parts that operations share, in the order in which they need each other. All behind the first
@@ -33,11 +34,13 @@ one are inside a function, which Lua lets take 60 names from outside."""
 OF_LINE = (
     "admit",
     "again",
+    "ask_alone",
     "cancel",
     "cancel_where",
     "clear",
     "finish",
     "forget",
+    "halve",
     "hand_back",
     "place",
     "resume",

@@ -18,7 +18,7 @@ from tracking.call import (
     Verdict,
 )
 from tracking.checkpoint import Tracking
-from tracking.errors import CourierError, NotStarted
+from tracking.errors import CourierError, TrackingError
 from tracking.line import Line
 from tracking.request import TrackingRequest
 
@@ -114,19 +114,34 @@ class Limits(Protocol):
         NO_ROOM grants nothing and keeps the duty to ask. The same holds for the room of each step.
         """
 
-    async def finish(self, call: Call, verdict: Verdict, room: int) -> TakeResult:
-        """End the call and its operations, then `take` for this worker with the freed slot."""
+    async def finish(self, ends: Sequence[tuple[Call, Verdict]], room: int | None) -> TakeResult:
+        """End calls of one group and their operations, then `take` with the freed slot.
 
-    async def retry(self, call: Call, setback: Setback, room: int) -> TakeResult:
+        Room None, here and below: other calls of the group end right behind, so nothing is taken.
+        """
+
+    async def retry(self, call: Call, setback: Setback, room: int | None) -> TakeResult:
         """Give the slot back and repeat the call; its line may stop for a while.
 
         Where it was the last attempt of its request the result says so, and nothing is done.
         """
 
-    async def hand_back(self, call: Call, room: int) -> TakeResult:
-        """Put the requests of a call back to the head of their list.
+    async def hand_back(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        """Put the requests of calls of one group back to the head of their lists, in their order.
 
         The start stays spent, unless the permit says that certainly nothing was sent.
+        """
+
+    async def halve(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        """Put a group back to the head of its lists, of which one number may have spoilt the call.
+
+        Its halves are called apart, and may be halved in their turn. Nothing is charged to them.
+        """
+
+    async def ask_alone(self, call: Call, room: int | None) -> TakeResult:
+        """Put a number that an answer to several left out back to the head of its list.
+
+        It is called with no others from now on (`Call.alone`). Nothing is charged to it.
         """
 
     async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
@@ -149,6 +164,11 @@ class Results(Protocol):
 
     def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:
         """Store an answer, durably on a majority. Awaited it raises ResultsDown: repeat it."""
+
+    def save_all(
+        self, answers: Sequence[tuple[Call, Tracking, Attempt]]
+    ) -> Awaitable[Sequence[TrackingError | None]]:
+        """Store answers in one go, each as `save`. Gives the error of each that is not stored."""
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Store that a call failed. `final`: the operation ends with it, so `error` is shown."""
@@ -174,20 +194,37 @@ class Done(NamedTuple):
     http_status: int | None = None
 
 
-Outcome = Done | CourierError | NotStarted
-"""What comes of one call of a group."""
+class LeftOut(NamedTuple):
+    """The courier answered for the others of the group, and said nothing of this number."""
+
+    http_status: int | None = None
+
+
+Outcome = Done | CourierError | LeftOut
+"""What an answer brought for one call of a group."""
 
 
 class Work(Protocol):
     """The work on the lines of a kind: from a permit to a durable outcome."""
 
     async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
-        """Spend the permit that these calls share. One outcome for each, in their order."""
+        """Spend the permit that these calls share. One outcome for each, in their order.
+
+        Raises CourierError, NotStarted for all of them together.
+        """
 
     async def store(self, call: Call, done: Done, attempt: Attempt) -> None:
         """Make an outcome durable on a majority. Idempotent.
 
         Raises ResultsDown: repeat it; UnreadableAnswer: the call failed, after all.
+        """
+
+    async def store_all(
+        self, answers: Sequence[tuple[Call, Done, Attempt]]
+    ) -> Sequence[TrackingError | None]:
+        """Make outcomes of one group durable in one go. Returns what `store` would raise of each.
+
+        Raises ResultsDown: repeat it.
         """
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:

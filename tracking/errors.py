@@ -74,10 +74,12 @@ class CourierError(TrackingError):
     """The failure of a call to a courier. `code` is stored as `error.code` and as `dead.reason`.
 
     `http_status` is None when no answer arrived. `excerpt` is at most 1 KiB of the body, with
-    credentials taken out; it is stored beside the attempt.
+    credentials taken out; it is stored beside the attempt. `part` is what an answer about several
+    numbers says of this one, as long as it is being read.
     """
 
     code = "courier_error"
+    part: bytes | None = None
 
     def __init__(self, message: str, *, http_status: int | None = None, excerpt: str = "") -> None:
         super().__init__(message)

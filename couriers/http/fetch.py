@@ -27,6 +27,7 @@ from couriers.http.credentials import (
 )
 from couriers.http.redaction import KEPT_BYTES, excerpt, redact, without_secrets
 from couriers.http.session import Gate, courier_down
+from couriers.http.several import Ends, Parse, ParseMany
 from couriers.reading.answer import Answer
 from tracking.call import Call, Permit
 from tracking.checkpoint import Tracking
@@ -48,7 +49,8 @@ _CHUNK_BYTES = 64 * 1024
 _MESSAGE_CHARACTERS = 400
 _READ_HEADERS = ("content-type", "date", "retry-after")
 
-Parse = Callable[[int, Mapping[str, str], bytes, str], Tracking]
+Path = Sequence[str | tuple[str, ...]]
+"""Segments of an address; a tuple is one of several texts, which commas part."""
 
 
 class Fetch:
@@ -81,9 +83,9 @@ class Fetch:
 
     def get(
         self,
-        path: Sequence[str],
+        path: Path,
         *,
-        query: Mapping[str, str] | None = None,
+        query: Mapping[str, str | Sequence[str]] | None = None,
         headers: Mapping[str, str] | None = None,
         grant: Grant | None = None,
     ) -> Awaitable[Answer]:
@@ -93,7 +95,7 @@ class Fetch:
 
     def post(
         self,
-        path: Sequence[str],
+        path: Path,
         *,
         json: Any = None,
         xml: str | None = None,
@@ -123,6 +125,34 @@ class Fetch:
                 raise
             raise error from fault
         return tracking._replace(http_status=answer.status)
+
+    def read_many(self, answer: Answer, parse_many: ParseMany, numbers: Sequence[str]) -> Ends:
+        """Run a module's `parse_many` over an answer about several numbers.
+
+        A number's own error leaves with what is about this number, and nothing of the others. So an
+        error of the whole answer leaves without an excerpt.
+        """
+        try:
+            ends = parse_many(answer.status, answer.headers, answer.body, numbers)
+        except Exception as fault:
+            error = self._explained(fault, answer)
+            error.excerpt = ""
+            if error is fault:
+                raise
+            raise error from fault
+        return {number: self._end(end, answer, number) for number, end in ends.items()}
+
+    def _end(
+        self, end: Tracking | CourierError, answer: Answer, number: str
+    ) -> Tracking | CourierError:
+        if isinstance(end, Tracking):
+            return end._replace(http_status=answer.status)
+        of_one = answer._replace(body=end.part or b"")
+        end.part = None
+        self._explained(end, of_one)
+        if isinstance(end, UnreadableAnswer):
+            end.unread = self._unread(of_one, number)
+        return end
 
     def _unread(self, answer: Answer, number: str) -> Unread:
         headers = {name: answer.headers[name] for name in _READ_HEADERS if name in answer.headers}
@@ -223,8 +253,8 @@ class Fetch:
 
     async def _exchange(self, method: str, url: URL, options: dict[str, Any]) -> Answer:
         try:
-            # No `async with`: whoever reads a body to its end has given its connection back, and
-            # whoever fails on the way closes it.
+            # No `async with`: who reads a body to its end has given its connection back, and who
+            # fails on the way closes it.
             response = await self._http.request(method, url, allow_redirects=False, **options)
             body = await (response.read() if _is_small(response) else _capped(response))
         except (aiohttp.ClientError, OSError) as broken:
@@ -304,6 +334,9 @@ class Couriers(Protocol):
     def track(self, fetch: Fetch, request: TrackingRequest) -> Awaitable[Tracking]:
         """Ask the courier of `request`."""
 
+    def track_many(self, fetch: Fetch, requests: Sequence[TrackingRequest]) -> Awaitable[Ends]:
+        """Ask the courier of all `requests` in one call."""
+
 
 class Tracker:
     """Asks couriers, with the tokens that all calls of a process share. One per process."""
@@ -315,10 +348,20 @@ class Tracker:
 
     def track(self, call: Call) -> Awaitable[Tracking]:
         """Spend the call's permit at its courier. Raises as `Registry.track`, now or awaited."""
+        return self._couriers.track(self._fetch(call), call.request)
+
+    def track_many(self, calls: Sequence[Call]) -> Awaitable[Ends]:
+        """Spend the permit that all these calls share. Raises as `Registry.track_many`, awaited.
+
+        The trace that goes on at the courier is that of the first.
+        """
+        requests = [call.request for call in calls]
+        return self._couriers.track_many(self._fetch(calls[0]), requests)
+
+    def _fetch(self, call: Call) -> Fetch:
         request = call.request
         settings = self._couriers.settings(request.slug)
-        fetch = Fetch(self._http, settings, call.permit, self._tokens, request.traceparent)
-        return self._couriers.track(fetch, request)
+        return Fetch(self._http, settings, call.permit, self._tokens, request.traceparent)
 
 
 def _filled(body: Mapping[str, Any], grant: Grant, token: str) -> Mapping[str, Any]:
@@ -360,12 +403,15 @@ _DOTS = (".", "..")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def address(base_url: str, path: Sequence[str], query: Mapping[str, str] | None = None) -> URL:
+def address(
+    base_url: str, path: Path, query: Mapping[str, str | Sequence[str]] | None = None
+) -> URL:
     """Put path segments and query parameters behind `base_url`.
 
-    Each segment is percent-encoded as a whole: no `/`, `?`, `#` or `%2e` in it can reach another
-    path. Raises InvalidNumber for a segment that a courier's server might still read as a step
-    upwards after decoding it, RequestRefused for a `base_url` that is none.
+    A parameter of several values is repeated. Each segment is percent-encoded as a whole: no `/`,
+    `?`, `#` or `%2e` in it can reach another path. Raises InvalidNumber for a segment that a
+    courier's server might still read as a step upwards after decoding it, RequestRefused for a
+    `base_url` that is none.
     """
     base = root(base_url)
     behind = "/".join(map(_encoded, path))
@@ -373,7 +419,9 @@ def address(base_url: str, path: Sequence[str], query: Mapping[str, str] | None 
     return whole.with_query(dict(query)) if query else whole
 
 
-def _encoded(segment: str) -> str:
+def _encoded(segment: str | tuple[str, ...]) -> str:
+    if isinstance(segment, tuple):
+        return ",".join(map(_encoded, segment))
     if _PLAIN.fullmatch(segment):
         return segment  # nearly every slug and number, at a fifth of the time
     if not segment or any(part in _DOTS for part in segment.split("/")):

@@ -21,7 +21,7 @@ import msgspec
 from tracking.errors import UnreadableAnswer
 
 _T = TypeVar("_T")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Answer(NamedTuple):
@@ -44,7 +44,7 @@ def decode(body: bytes, shape: type[_T]) -> _T:
     the path of the first value that does not fit: a page instead of JSON, a changed type, text that
     is not UTF-8, nesting without end.
     """
-    plain = body.removeprefix(_BYTE_ORDER_MARK)
+    plain = body.removeprefix(BYTE_ORDER_MARK)
     try:
         try:
             return msgspec.json.decode(plain, type=shape)
@@ -57,7 +57,7 @@ def decode(body: bytes, shape: type[_T]) -> _T:
 
 def decode_each(body: bytes, shape: type[_T]) -> list[_T]:
     """Read `body` like `decode`, as one value of the given shape or as a list of them."""
-    listed = body.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"[")
+    listed = body.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
     # `list[shape]` is a type that only the running program knows.
     several: type[list[_T]] = list[shape]  # type: ignore[valid-type]
     return decode(body, several) if listed else [decode(body, shape)]

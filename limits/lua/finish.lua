@@ -11,7 +11,7 @@ ARGV     behind the reports, see lib/batch.lua:
            attempt (as there), or none
   number
   base     of the calls that are taken next, as in take.lua
-  room     as in take.lua
+  room     as in hand_back.lua
 
 Uses     context: decoded, note_measured
          memory: average_time, drop_ended, expect_no_calm, set_average
@@ -20,11 +20,11 @@ Uses     context: decoded, note_measured
          brake: note_answer, note_failure
          waiting: nobody_waits, put_head, put_tail, unlist
          flight: land, leads
-         taking: each_us, is_in_hand, turn
+         taking: each_us, is_in_hand, what_follows
 
 Returns  {now, more, grants, why, ask, put}
          more      1: more than 100 operations end; send it again, nothing was taken yet
-         the rest  as in take.lua; why: also "named", when nobody lacked the slot and somebody is
+         the rest  as in hand_back.lua; why: also "named", when nobody lacked the slot and somebody is
                    named who asks in time
 ]]
 -- A number that is given up takes those along who waited for so long themselves.
@@ -134,8 +134,8 @@ return function(id, text, number, base, room)
   local leased, is_free = land(id, flew, runs)
   if leased and record and not nobody_waits() then
     if is_free then count_time(granted) end
-    if not lifted and is_in_hand(tonumber(room)) then return { now, 0, {}, 'named', 0, 0 } end
+    local is_due = room == '' or lifted or not is_in_hand(tonumber(room))
+    if not is_due then return { now, 0, {}, 'named', 0, 0 } end
   end
-  local grants, why, ask, put = turn(base, room, false, record ~= nil)
-  return { now, 0, grants, why, ask, put }
+  return { now, 0, what_follows(base, room, record ~= nil, leased and is_free) }
 end

@@ -22,7 +22,7 @@ ARGV     behind the reports, see lib/batch.lua:
            mark      of the credentials that were refused, or absent
            attempt   of the call, for people: outcome, HTTP status or null, ms; absent: none was made
   base     as in take.lua
-  room     as in take.lua
+  room     as in hand_back.lua
 
 Uses     state: tally_call
          record: read_record
@@ -32,7 +32,7 @@ Uses     state: tally_call
          flight: leads
          taking: end_unanswered
 
-Returns  {now, grants, why, ask, put}  as in take.lua
+Returns  {now, grants, why, ask, put}  as in hand_back.lua
          {now, [], "used_up", 0, 0}    it was the last attempt, and nothing was changed: record the
                                        call as dead, then finish it
 ]]

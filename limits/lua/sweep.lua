@@ -11,8 +11,9 @@ Uses     context: quiet_until
          record: record_in, rest_of, write_record
          brake: patience_ends
          waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands, waits
-         flight: gathered, granted_before, land_to_wait, lead_of, leads, put_in_flight, running
-         taking: at_rest, call_drainer, raise_flag, wanted
+         flight: gathered, granted_before, half_of, land_to_wait, lead_of, leads, put_in_flight, running
+         groups: wanted
+         taking: at_rest, call_drainer, raise_flag
 
 Returns  {now, swept, dying, put, more}
          swept     calls whose lease ended without a word, now back at the head of their list
@@ -28,16 +29,28 @@ end
 
 local LOOK_AT_FIELDS = 100
 
--- Calls of one script were granted at one instant: their ids tell their order.
+-- Calls of one script were granted at one instant: their ids tell their order. Those of a group stand together.
 local function was_after(one, other)
   if one.granted ~= other.granted then return one.granted > other.granted end
-  return one.index > other.index
+  if one.index ~= other.index then return one.index > other.index end
+  if one.lead ~= other.lead then return one.lead > other.lead end
+  return one.rider > other.rider
 end
 
 local function lost_call(id, record)
   local index, rider = string.match(id, ':(%d+)~?(%d*)$')
-  index = (tonumber(index) or 0) + (tonumber(rider) or 1) / 10000
-  return { id = id, record = record, granted = tonumber(record.granted), index = index }
+  return {
+    id = id, record = record, lead = lead_of(id), granted = tonumber(record.granted),
+    index = tonumber(index) or 0, rider = tonumber(rider) or 1,
+  }
+end
+
+-- Of lost calls that were granted together none is charged, as any of them may have killed the worker: they are
+-- called in halves. Returns how many of each group are lost.
+local function sizes_of(lost)
+  local sizes = {}
+  for _, each in ipairs(lost) do sizes[each.lead] = (sizes[each.lead] or 0) + 1 end
+  return sizes
 end
 
 local function lost_calls()
@@ -182,15 +195,21 @@ return function(who)
   local swept, dying, more = 0, {}, false
   if call('HLEN', INFLIGHT) > 0 then
     local found = lost_calls()
+    local sizes, nth = sizes_of(found), 0
     for i, lost in ipairs(found) do
-      more = i > AT_ONCE or budget.left <= 0
+      local id, record, size = lost.id, lost.record, sizes[lost.lead]
+      -- A group is halved in one script, which is then perhaps longer.
+      nth = nth > 1 and nth - 1 or size
+      more = nth == size and (i > AT_ONCE or budget.left <= 0)
       if more then break end
       budget.left = budget.left - 3
-      local id, record = lost.id, lost.record
       if not record.dying and not gathered(id, record) then more = true break end
-      if not record.dying then record.deaths = (record.deaths or 0) + 1 end
-      -- Of a group any number may have killed the worker: who died in company rides alone from now on.
-      record.dying = record.dying or not record.lead and record.deaths > rules.deaths or nil
+      if record.lead then
+        record.half = half_of(id, nth, size)
+      elseif not record.dying then
+        record.deaths = (record.deaths or 0) + 1
+        record.dying = record.deaths > rules.deaths or nil
+      end
       if record.forgotten then
         land_to_wait(id, record)
       elseif record.dying then

@@ -19,7 +19,7 @@ from service.config.address import (
 )
 from service.config.paths import Path, suggestion
 from service.config.problems import Finding, Problem, WhereOf, shown
-from service.config.schema import Config, limits_for
+from service.config.schema import Config, limits_for, together_most
 from tracking.errors import MalformedJob
 from tracking.request import parse_slug
 
@@ -94,6 +94,7 @@ def incoherences(
         _addresses(config),
         _sentinels(config),
         _times(config),
+        _together(config),
         unknown(config, where_of),
         _couriers(config),
     )
@@ -178,6 +179,30 @@ def _times(config: Config) -> Iterator[Finding]:
         reads = (("retry", "cap_seconds"), ("retry", "first_seconds"))
         wanted = f"at least retry.first_seconds = {retry.first_seconds:g}"
         yield Finding(reads[0], f"{retry.cap_seconds:g}", wanted, fix, reads)
+
+
+def _together(config: Config) -> Iterator[Finding]:
+    for slug, own in config.limits.slugs.items():
+        most = together_most(config, slug)
+        is_known = slug in SLUGS or slug in config.couriers
+        if is_known and own.together and own.together > most:
+            yield _too_many(config, slug, own.together, most)
+    for slug, courier in config.couriers.items():
+        table = ("couriers", slug)
+        path, module = (*table, "numbers_per_call"), (*table, "module")
+        if courier.numbers_per_call > 1 and not courier.module:
+            fix = f"Remove it: [limits.slugs.{slug}] together is how many a call to {slug} carries."
+            found = str(courier.numbers_per_call)
+            yield Finding(path, found, "the feed that module names", fix, (path, module))
+
+
+def _too_many(config: Config, slug: str, together: int, most: int) -> Finding:
+    path = ("limits", "slugs", slug, "together")
+    wanted = f"at most {most}, as {slug} answers for no more numbers in one call"
+    fix = f"Set together = {most} or less." if most > 1 else "Remove it."
+    if (courier := config.couriers.get(slug)) and courier.module:
+        fix += f" Or set couriers.{slug}.numbers_per_call to as many as your feed takes."
+    return Finding(path, str(together), wanted, fix, (path, ("couriers", slug)))
 
 
 def _couriers(config: Config) -> Iterator[Finding]:

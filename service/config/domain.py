@@ -9,17 +9,21 @@ from couriers.http.credentials import CourierSettings
 from limits.rules import Rules
 from limits.server import RedisAddress
 from service.config.address import host_and_port
-from service.config.schema import Config, limits_for
+from service.config.schema import Config, limits_for, together_for
 from tracking.line import Line, slug_of
 from tracking.request import Slug
 
 
 def rules_for(config: Config, line: Line) -> Rules:
     """Express the limits of one line as `limits` wants them."""
-    limits = limits_for(config, slug_of(line))
+    slug = slug_of(line)
+    limits, own = limits_for(config, slug), config.limits.slugs.get(slug)
     return Rules(
         concurrent=limits.concurrent,
         per_second=limits.per_second,
+        together=together_for(config, slug),
+        fill_ms=limits.fill_ms,
+        quotas_count_numbers=bool(own and own.quotas_count_numbers),
         guard_ms=limits.guard_ms,
         guard_most_ms=limits.guard_most_ms,
         call_timeout_seconds=limits.call_timeout_seconds,
@@ -45,6 +49,7 @@ def courier_settings(config: Config) -> dict[Slug, CourierSettings]:
             token_url=courier.token_url,
             keep=courier.keep,
             module=courier.module,
+            numbers_per_call=courier.numbers_per_call,
             # An empty variable is what compose files make of one that is not set.
             credentials={name: text for name, text in courier.credentials.items() if text},
         )

@@ -157,6 +157,8 @@ PREFIX = "TRACKER_"
 _EXAMPLES = {
     "per_hour": "1000",
     "per_day": "10000",
+    "together": "10",
+    "quotas_count_numbers": "true",
     "service": '"mymaster"',
     "keep": '"-"',
     "module": '"json_feed"',

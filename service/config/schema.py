@@ -9,6 +9,8 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 
 from msgspec import Meta, Struct, field, structs
 
+from couriers.slugs import ALIASES, together
+
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Few = Annotated[int, Meta(ge=1, le=1_000)]
 Many = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -16,6 +18,8 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Hours = Annotated[float, Meta(ge=0, le=8_760, description="hours from 0 up to 8760; 0 means never")]
 Days = Annotated[int, Meta(ge=1, le=3_650)]
 Milliseconds = Annotated[int, Meta(ge=0, le=1_000)]
+FillMilliseconds = Annotated[int, Meta(ge=0, le=60_000)]
+Numbers = Annotated[int, Meta(ge=1, le=100)]
 Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+\Z", description="text of A-Z a-z 0-9 _ -")]
 TimeOfDay = Annotated[
     str,
@@ -83,8 +87,14 @@ class Requests(Section, frozen=True):
 
 
 class SlugLimits(Section, frozen=True):
-    """`[limits.slugs.<slug>]`: what differs for one courier. None: as in `[limits]`."""
+    """`[limits.slugs.<slug>]`: what differs for one courier. None: as in `[limits]`.
 
+    `together` and `quotas_count_numbers` are of one courier only; None: as its module knows.
+    """
+
+    together: Numbers | None = None
+    quotas_count_numbers: bool | None = None
+    fill_ms: FillMilliseconds | None = None
     concurrent: Many | None = None
     per_second: Many | None = None
     guard_ms: Milliseconds | None = None
@@ -102,6 +112,7 @@ class Limits(Section, frozen=True):
 
     concurrent: Many = 20
     per_second: Many = 2
+    fill_ms: FillMilliseconds = 2_000
     guard_ms: Milliseconds = 20
     guard_most_ms: Milliseconds = 100
     call_timeout_seconds: Seconds = 30.0
@@ -227,6 +238,7 @@ class Courier(Section, frozen=True):
     module: Annotated[
         str, Meta(pattern=r"^([a-z][a-z0-9_]*)?\Z", description="the name of a courier module")
     ] = ""
+    numbers_per_call: Numbers = 1
     credentials: dict[str, str] = field(default_factory=dict)
 
 
@@ -269,6 +281,24 @@ def limits_for(config: Config, slug: str) -> Limits:
     return _laid_over(config.limits, config.limits.slugs.get(slug))
 
 
+def courier_of(config: Config, slug: str) -> Courier:
+    """Find what is set for a courier, also under its old name; the defaults where nothing is."""
+    old = next((alias for alias, meant in ALIASES.items() if meant == slug), "")
+    return config.couriers.get(slug) or config.couriers.get(old) or Courier()
+
+
+def together_most(config: Config, slug: str) -> int:
+    """How many numbers one call to a courier may carry: its module knows, or the feed's table."""
+    courier = courier_of(config, slug)
+    return courier.numbers_per_call if courier.module else together(slug, courier.base_url)
+
+
+def together_for(config: Config, slug: str) -> int:
+    """How many numbers a call to a courier carries at most, as it is set."""
+    own = config.limits.slugs.get(slug)
+    return (own and own.together) or together_most(config, slug)
+
+
 def recheck_for(config: Config, slug: str) -> Recheck:
     """Lay `[recheck.slugs.<slug>]` over `[recheck]`: the re-checks of one courier."""
     return _laid_over(config.recheck, config.recheck.slugs.get(slug))
@@ -276,6 +306,7 @@ def recheck_for(config: Config, slug: str) -> Recheck:
 
 def _laid_over(common: S, own: Section | None) -> S:
     differing = structs.asdict(own) if own is not None else {}
+    shared = {name: each for name, each in differing.items() if name in common.__struct_fields__}
     return structs.replace(
-        common, **{name: value for name, value in differing.items() if value is not None}
+        common, **{name: value for name, value in shared.items() if value is not None}
     )

@@ -185,6 +185,8 @@ def _facts(document: look.Document) -> Iterator[tuple[str, str]]:
     yield "service", str(document.get("service") or "")
     yield "reference", str(document.get("reference") or "")
     yield "asked with", ", ".join(f"{name} {text}" for name, text in _asked_with(document))
+    alone = document.get("asked_alone")
+    yield "asked", "alone, as answers for several numbers leave it out" if alone else ""
     yield "weight", _weight(document.get("weight_grams"))
     yield "parcels", ", ".join(document.get("sub_parcels") or ())
     yield "checked", _ago(document.get("last_checked_at"))

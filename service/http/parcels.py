@@ -89,6 +89,9 @@ class Parcel(TypedDict):
     sub_parcels: NotRequired[
         Annotated[list[str], Meta(description="numbers of the other parcels of the consignment")]
     ]
+    asked_alone: NotRequired[
+        Annotated[bool, Meta(description="answers for several numbers leave it out")]
+    ]
     error: StoredError | None
     attempts: Annotated[list[StoredAttempt], Meta(description="the last calls, oldest first")]
     tracked_count: int

@@ -27,6 +27,8 @@ class Event(StrEnum):
     DEAD = "request is dead"
     MALFORMED = "job is malformed"
     HANDED_BACK = "request handed back"
+    LEFT_OUT = "answer leaves a number out"
+    HALVED = "call for several numbers is halved"
     FULL = "wait list is full"
     ID_REUSED = "id is that of another parcel"
     TOO_LATE = "request comes too late"
@@ -93,6 +95,8 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.DEAD: "error",
         Event.MALFORMED: "error",
         Event.HANDED_BACK: "info",
+        Event.LEFT_OUT: "info",
+        Event.HALVED: "warning",
         Event.FULL: "warning",
         Event.ID_REUSED: "error",
         Event.TOO_LATE: "warning",
@@ -146,7 +150,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
 
 MEANINGS: Mapping[Event, str] = MappingProxyType(
     {
-        Event.CALLED: "A call is over, well or not (`outcome`); what follows from it comes next.",
+        Event.CALLED: "A call is over, well or not (`outcome`), for one number or for `numbers`.",
         Event.ANSWERED: "The courier answered and the answer is stored; all its requests ended.",
         Event.SERVED_FRESH: "A stored answer was fresh enough; the courier was not asked.",
         Event.CANCELLED: "Cancelled, expired or superseded before a call was made.",
@@ -156,6 +160,8 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.DEAD: "No answer after all attempts: recorded in `dead`. See `dead show`.",
         Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
         Event.HANDED_BACK: "Back to the head of its list, nothing charged; no `why`: a stop.",
+        Event.LEFT_OUT: "An answer for several numbers is not about it: it is asked about alone.",
+        Event.HALVED: "One of its `numbers` may be bad: each half is asked about by itself.",
         Event.FULL: "`max_waiting` is reached; the request is recorded in `dead`.",
         Event.ID_REUSED: "`operation` is the id of a request for `parcel`: recorded in `dead`.",
         Event.TOO_LATE: "No call could start before it expires: recorded in `dead`.",

@@ -29,7 +29,7 @@ from service.ports import Done, Job, Outcome
 from service.worker.wiring.lines import LineWork
 from service.worker.wiring.worker import run
 from tracking.call import Attempt, Call, DeadLetter, Decision, Repeat, Setback
-from tracking.errors import CourierDown, CourierError, NotStarted
+from tracking.errors import CourierDown, CourierError, TrackingError
 from tracking.line import TRACKING, Kind, Line
 from tracking.network import network_reason
 from tracking.request import Number, Slug, TrackingRequest
@@ -110,12 +110,10 @@ class Echo:
             status = b"answered before"
             if numbers:
                 status = await self._ask(calls[0], f"/feed/{calls[0].line}/{BETWEEN.join(numbers)}")
-        except NotStarted as error:
-            return [error for _ in calls]
         except OSError as broken:
-            return [CourierDown(f"no answer ({network_reason(broken)})") for _ in calls]
+            raise CourierDown(f"no answer ({network_reason(broken)})") from broken
         if b" 5" in status or not status:
-            return [CourierDown("it is down") for _ in calls]
+            raise CourierDown("it is down")
         return [Done("answered", {}, "", None) for _ in calls]
 
     async def _ask(self, call: Call, path: str) -> bytes:
@@ -136,6 +134,14 @@ class Echo:
         assert done.outcome == attempt.outcome
         counted = {"$inc": {"times": 1}, "$set": {"at": attempt.at}}
         await asyncio.to_thread(self._update, _name(call), counted)
+
+    async def store_all(
+        self, answers: Sequence[tuple[Call, Done, Attempt]]
+    ) -> Sequence[TrackingError | None]:
+        """Store one after the other: each counts for itself."""
+        for each in answers:
+            await self.store(*each)
+        return [None] * len(answers)
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Write down why a number was not answered."""

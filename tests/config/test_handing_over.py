@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from couriers.registry import Registry
 from service.config.address import masked_value, secrets_of
 from service.config.domain import courier_settings, rules_for
 from service.config.load import load
 from service.config.schema import (
     Config,
+    Courier,
     Limits,
     Recheck,
     SlugLimits,
@@ -16,6 +20,7 @@ from service.config.schema import (
     recheck_for,
     silence_seconds,
 )
+from tracking.line import courier_line
 from tracking.request import Slug
 
 TEXT = """
@@ -53,6 +58,46 @@ def test_a_courier_gets_its_own_limits_over_those_of_all(tmp_path: Path) -> None
 def test_a_courier_without_its_own_gets_those_of_all(tmp_path: Path) -> None:
     rules = rules_for(config(tmp_path), Slug("usps"))
     assert (rules.concurrent, rules.per_hour, rules.per_day) == (10, 500, None)
+
+
+@pytest.mark.parametrize(
+    ("slug", "together"),
+    [("fedex", 30), ("ups", 1), ("gls", 4), ("acme", 7), ("hong-kong-post", 3)],
+)
+def test_a_call_carries_what_the_module_or_the_feed_takes_or_less_where_it_is_set(
+    tmp_path: Path, slug: str, together: int
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        "[limits.slugs.gls]\ntogether = 4\n"
+        '[couriers.acme]\nmodule = "json_feed"\nbase_url = "http://h"\nnumbers_per_call = 7\n'
+        '[couriers.hkpost]\nmodule = "json_feed"\nbase_url = "http://h"\nnumbers_per_call = 3\n'
+    )
+    found = load(str(file), {}, tmp_path).config
+
+    assert rules_for(found, courier_line(Slug(slug))).together == together
+    registry = Registry(courier_settings(found).values())
+    assert registry.together(Slug(slug)) == (10 if slug == "gls" else together)
+
+
+def test_the_older_service_of_usps_is_asked_for_one_number() -> None:
+    older = Courier(base_url="https://apis.usps.com/tracking/v3/")
+    found = Config(couriers={"usps": older})
+
+    assert rules_for(found, courier_line(Slug("usps"))).together == 1
+    assert Registry(courier_settings(found).values()).together(Slug("usps")) == 1
+    assert rules_for(Config(), courier_line(Slug("usps"))).together == 35
+
+
+def test_how_long_calls_are_filled_and_what_quotas_count_may_be_set_for_one_courier() -> None:
+    own = SlugLimits(fill_ms=500, quotas_count_numbers=True)
+    found = Config(limits=Limits(fill_ms=3_000, slugs={"gls": own}))
+
+    gls, usps = (rules_for(found, courier_line(Slug(slug))) for slug in ("gls", "usps"))
+
+    assert (gls.fill_ms, gls.quotas_count_numbers) == (500, True)
+    assert (usps.fill_ms, usps.quotas_count_numbers) == (3_000, False)
+    assert rules_for(Config(), courier_line(Slug("gls"))).fill_ms == 2_000
 
 
 def test_a_courier_gets_its_own_times_of_re_checks_over_those_of_all() -> None:

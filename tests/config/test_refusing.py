@@ -69,6 +69,10 @@ def test_a_wrong_type_says_what_was_found_and_what_is_expected(tmp_path: Path) -
         ("[couriers.usps]\nclient_id = 3\n", "couriers.usps.client_id"),
         ('[couriers.usps.client]\nid = "x"\n', "couriers.usps.client"),
         ('[couriers.usps]\ncredentials = "x"\n', "couriers.usps.credentials"),
+        ("[limits]\nfill_ms = 60001\n", "limits.fill_ms"),
+        ("[limits]\ntogether = 10\n", "limits.together"),
+        ("[limits.slugs.fedex]\ntogether = 0\n", "limits.slugs.fedex.together"),
+        ("[couriers.usps]\nnumbers_per_call = 101\n", "couriers.usps.numbers_per_call"),
         ("redis = 3\n", "redis"),
     ],
 )
@@ -133,6 +137,35 @@ def test_a_courier_key_that_is_almost_a_setting_is_no_credential(tmp_path: Path)
         ("[limits.slugs.upps]\nconcurrent = 1\n", "limits.slugs.upps", "limits.slugs.ups?"),
         ("[limits.slugs.acme]\nconcurrent = 1\n", "limits.slugs.acme", "[couriers.acme]"),
         ("[limits.slugs.hkpost]\nper_second = 1\n", "limits.slugs.hkpost", "hong-kong-post"),
+        ("[limits.slugs.fedex]\ntogether = 31\n", "limits.slugs.fedex.together", "together = 30"),
+        ("[limits.slugs.ups]\ntogether = 2\n", "limits.slugs.ups.together", "Remove it"),
+        (
+            """
+            [couriers.usps]
+            base_url = "http://h/tracking/v3/"
+            [limits.slugs.usps]
+            together = 35
+            """,
+            "limits.slugs.usps.together",
+            "Remove it",
+        ),
+        (
+            """
+            [couriers.acme]
+            module = "json_feed"
+            base_url = "http://h"
+            numbers_per_call = 5
+            [limits.slugs.acme]
+            together = 6
+            """,
+            "limits.slugs.acme.together",
+            "couriers.acme.numbers_per_call",
+        ),
+        (
+            "[couriers.usps]\nnumbers_per_call = 5\n",
+            "couriers.usps.numbers_per_call",
+            "[limits.slugs.usps] together",
+        ),
     ],
 )
 def test_what_does_not_make_sense_together_is_refused(

@@ -80,6 +80,12 @@ def test_show_tells_the_details_of_a_parcel_and_none_that_it_lacks(
     assert not {"weight", "parcels", "proof", "service"} & set(older.split())
 
 
+def test_show_tells_that_a_number_is_asked_about_alone(run: Run, collections: Any) -> None:
+    tracked(collections, asked_alone=True)
+    lines = [line.strip() for line in run("show", "usps", NUMBER).lines]
+    assert "asked        alone, as answers for several numbers leave it out" in lines
+
+
 def test_show_tells_where_a_request_waits(run: Run, store: redis.Redis) -> None:
     store.rpush("wait_list:usps", "94000001", NUMBER)
     done = run("show", "usps", NUMBER, "--json")

@@ -43,7 +43,7 @@ def place(case: Any, path: str) -> tuple[Any, Any]:
 
 
 def cases_of(module: str) -> dict[str, Case]:
-    """Read a courier's cases by their sentences, each written out and with its number."""
+    """Read a courier's cases by their sentences, written out, each with its number."""
     told = json.loads(FILES[module].read_text(), object_pairs_hook=once)
     return {
         sentence: {"number": told["number"], **whole(case, told["cases"])}

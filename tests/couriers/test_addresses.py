@@ -32,6 +32,18 @@ def test_a_segment_is_encoded_as_a_whole(segment: str, written: str) -> None:
     assert str(address(BASE, ["track", segment])) == f"{BASE}/track/{written}"
 
 
+def test_several_texts_of_a_segment_are_parted_by_commas_and_encoded_each_as_a_whole() -> None:
+    assert str(address(BASE, ["ids", ("1Z", "A,B", "C/D")])) == f"{BASE}/ids/1Z,A%2CB,C%2FD"
+    with pytest.raises(InvalidNumber):
+        address(BASE, ["ids", ("1Z", "..")])
+
+
+def test_a_parameter_of_several_values_is_repeated() -> None:
+    url = address(BASE, ["a"], {"id": ["1", "2&id=3"], "b": "x"})
+
+    assert str(url) == f"{BASE}/a?id=1&id=2%26id%3D3&b=x"
+
+
 @pytest.mark.parametrize("segment", ["", ".", "..", "1Z/../../admin", "1Z/./x", "../x"])
 def test_a_step_upwards_is_refused(segment: str) -> None:
     with pytest.raises(InvalidNumber):

@@ -1,21 +1,24 @@
 """Recorded answers of every courier, and what each becomes: `tests/couriers/<module>/cases.json`.
 
 docs/couriers.md describes the format. A case with `calls` is the whole of `track()`, over HTTP on
-loopback; any other is one answer, read by `parse()`.
+loopback; any other is one answer, read by `parse()`. One with `numbers` is about several: then it
+is `track_many()` and `parse_many()`.
 """
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 from loopback import Courier, FetchFor, RecordingPermit
 from recorded_cases import FILES, Case, body_of, cases_of
 
-from couriers.registry import COURIERS, MODULES
+from couriers.http.fetch import Fetch
+from couriers.http.several import Ends
+from couriers.registry import COURIERS, MODULES, CourierForMany, is_for_many
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.errors import CourierError
 from tracking.request import Number, Slug, TrackingRequest
@@ -23,16 +26,17 @@ from tracking.request import Number, Slug, TrackingRequest
 BY_NAME = {
     each.__name__.rpartition(".")[2]: each for each in (*COURIERS.values(), *MODULES.values())
 }
+MANY = {name: cast(CourierForMany, each) for name, each in BY_NAME.items() if is_for_many(each)}
 OF_EVERY_REQUEST = {"Host", "User-Agent", "Accept-Encoding", "Content-Length"}
 PLAIN = ("Accept", "application/json")
 
 
-def params(*, called: bool) -> list[Any]:
+def params(*, called: bool, several: bool = False) -> list[Any]:
     return [
         pytest.param(module, case, id=f"{module}: {sentence}")
         for module in FILES
         for sentence, case in cases_of(module).items()
-        if ("calls" in case) is called
+        if ("calls" in case, "numbers" in case) == (called, several)
     ]
 
 
@@ -70,6 +74,22 @@ def plain(value: object) -> object:
     return value
 
 
+def check_each(case: Case, ended: Ends | CourierError) -> None:
+    """Compare what came of each number; an end that is a text is the subtag of an answer."""
+    if isinstance(ended, CourierError):
+        check(case, ended)
+        return
+    assert "ends" in case, ended
+    assert ended.keys() == case["ends"].keys()
+    for number, end in case["ends"].items():
+        told = ended[number]
+        if isinstance(end, dict):
+            check(end, told)
+        else:
+            assert isinstance(told, Tracking), told
+            assert told.subtag == end
+
+
 def check(case: Case, ended: Tracking | CourierError) -> None:
     if isinstance(ended, Tracking):
         told = written(ended)
@@ -94,11 +114,67 @@ def test_an_answer_is_read_as_its_case_says(module: str, case: Case) -> None:
     check(case, ended)
 
 
+@pytest.mark.parametrize(("module", "case"), params(called=False, several=True))
+def test_an_answer_about_several_numbers_is_read_as_its_case_says(module: str, case: Case) -> None:
+    told = (case.get("status", 200), case.get("headers", {}), body_of(case), case["numbers"])
+
+    ended: Ends | CourierError
+    try:
+        ended = MANY[module].parse_many(*told)
+    except CourierError as failed:
+        ended = failed
+
+    check_each(case, ended)
+
+
 @pytest.mark.parametrize(("module", "case"), params(called=True))
 async def test_a_courier_is_asked_as_its_case_says(
     module: str, case: Case, courier: Courier, fetch_for: FetchFor, permit: RecordingPermit
 ) -> None:
     asked: list[Case] = []
+    fetch = await fetch_of(module, case, courier, fetch_for, asked)
+
+    ended: Tracking | CourierError
+    try:
+        ended = await BY_NAME[module].track(fetch, request_of(module, case, case["number"]))
+    except CourierError as failed:
+        ended = failed
+
+    check_calls(case, asked, permit)
+    check(case, ended)
+
+
+@pytest.mark.parametrize(("module", "case"), params(called=True, several=True))
+async def test_a_courier_is_asked_for_several_numbers_as_its_case_says(
+    module: str, case: Case, courier: Courier, fetch_for: FetchFor, permit: RecordingPermit
+) -> None:
+    asked: list[Case] = []
+    fetch = await fetch_of(module, case, courier, fetch_for, asked)
+
+    ended: Ends | CourierError
+    try:
+        requests = [request_of(module, case, number) for number in case["numbers"]]
+        ended = await MANY[module].track_many(fetch, requests)
+    except CourierError as failed:
+        ended = failed
+
+    check_calls(case, asked, permit)
+    check_each(case, ended)
+
+
+def slug_of(module: str, case: Case) -> Slug:
+    return Slug(case.get("slug", module.replace("_", "-")))
+
+
+def request_of(module: str, case: Case, number: str) -> TrackingRequest:
+    fields = case.get("fields", {})
+    return TrackingRequest(slug_of(module, case), Number(number), number, fields=fields)
+
+
+async def fetch_of(
+    module: str, case: Case, courier: Courier, fetch_for: FetchFor, asked: list[Case]
+) -> Fetch:
+    """Open the site of a case, which writes down what it is asked."""
 
     async def site(request: web.BaseRequest) -> web.Response:
         headers = {
@@ -112,31 +188,30 @@ async def test_a_courier_is_asked_as_its_case_says(
         status, more = answer.get("status", 200), answer.get("headers")
         return web.Response(status=status, headers=more, body=body_of(answer))
 
-    slug = Slug(case.get("slug", module.replace("_", "-")))
-    number = case["number"]
-    request = TrackingRequest(slug, Number(number), number, fields=case.get("fields", {}))
     address = await courier(site)
-    fetch = fetch_for(
+    return fetch_for(
         f"{address}{case.get('base_path', '')}",
         token_url=f"{address}/token",
-        slug=slug,
+        slug=slug_of(module, case),
         credentials=case["credentials"],
     )
 
-    ended: Tracking | CourierError
-    try:
-        ended = await BY_NAME[module].track(fetch, request)
-    except CourierError as failed:
-        ended = failed
 
+def check_calls(case: Case, asked: list[Case], permit: RecordingPermit) -> None:
+    """Compare the requests; each but those for a token has asked for leave."""
     assert asked == [
         {"asks": one["asks"], "headers": one.get("headers", {}), "sends": sent(one)}
         for one in case["calls"]
     ]
-    check(case, ended)
     paced = sum(not one["asks"].endswith(" /token") for one in case["calls"])
     assert permit.steps == (["before_send", "after_send", "again"] * paced)[:-1]
 
 
 def test_every_courier_has_cases() -> None:
     assert FILES.keys() == BY_NAME.keys()
+
+
+def test_every_courier_that_answers_for_several_has_cases_of_that() -> None:
+    asked, read = params(called=True, several=True), params(called=False, several=True)
+
+    assert {case.values[0] for case in asked} == {case.values[0] for case in read} == MANY.keys()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from parser_subjects import NUMBER, SUBJECTS, Subject, without_a_subject
 from portion import examples
 
-from couriers.registry import COURIERS, MODULES
+from couriers import json_feed
+from couriers.registry import COURIERS, MODULES, Courier, is_for_many
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import (
     AuthFailed,
     CourierDown,
+    CourierError,
     InvalidNumber,
     RateLimited,
     RequestRefused,
@@ -33,6 +37,11 @@ WORDS = st.lists(
 
 
 EACH = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.module.__name__)
+EACH_FOR_MANY = pytest.mark.parametrize(
+    "subject",
+    [subject for subject in SUBJECTS if is_for_many(cast(Courier, subject.module))],
+    ids=lambda subject: subject.module.__name__,
+)
 
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | TIMES | WORDS
 VALUES |= st.sampled_from([NUMBER, "404", "150001", "01", "Delivered", "InTransit"])
@@ -167,3 +176,88 @@ def test_repeating_events_changes_nothing(subject: Subject, data: st.DataObject)
     assert twice is not None
     assert set(twice.checkpoints) == set(once.checkpoints)
     assert len(twice.checkpoints) == len(once.checkpoints)
+
+
+def of_one(subject: Subject, status: int, body: bytes) -> Tracking | type[CourierError]:
+    try:
+        return cast(Tracking, subject.module.parse(status, {}, body, NUMBER))
+    except CourierError as failed:
+        return type(failed)
+
+
+def of_many(
+    subject: Subject, status: int, body: bytes, *others: str
+) -> Tracking | type[CourierError]:
+    """Read an answer for one number, or for that one among others."""
+    try:
+        ends = subject.module.parse_many(status, {}, body, [NUMBER, *others])
+    except CourierError as failed:
+        return type(failed)
+    assert ends.keys() <= {NUMBER, *others}
+    end = ends[NUMBER]
+    return end if isinstance(end, Tracking) else type(end)
+
+
+def as_one_of_many(subject: Subject, body: bytes) -> bytes:
+    """Put an answer about one number where an answer about several has it."""
+    if subject.module is not json_feed:
+        return body
+    return b'{"%b": %b}' % (NUMBER.encode(), body)
+
+
+@EACH_FOR_MANY
+@pytest.mark.portion
+@examples(10)
+@given(status=STATUSES, body=st.binary(), numbers=st.sampled_from([[NUMBER], [NUMBER, "OTHER1"]]))
+def test_any_bytes_about_several_numbers_are_answers_or_errors_of_the_closed_set(
+    subject: Subject, status: int, body: bytes, numbers: list[str]
+) -> None:
+    try:
+        ends = subject.module.parse_many(status, {}, body, numbers)
+    except CourierError:
+        return
+    assert ends.keys() <= set(numbers)
+
+
+@EACH_FOR_MANY
+@pytest.mark.portion
+@examples(20)
+@given(data=st.data(), status=STATUSES)
+def test_any_json_of_the_right_names_is_read_for_one_number_as_if_only_one_could_be_asked(
+    subject: Subject, data: st.DataObject, status: int
+) -> None:
+    body = subject.encode(data.draw(nested(subject.names)))
+    found = of_one(subject, status, body)
+
+    if subject.module is not json_feed or (status == 200 and body.strip() != b"null"):
+        assert of_many(subject, status, as_one_of_many(subject, body)) == found
+
+
+@EACH_FOR_MANY
+@pytest.mark.portion
+@examples(20)
+@given(data=st.data())
+def test_an_answer_is_read_for_one_number_of_several_as_if_it_had_come_alone(
+    subject: Subject, data: st.DataObject
+) -> None:
+    times = TIMES | st.sampled_from(["soon", ""])
+    events = data.draw(
+        st.lists(st.tuples(times, WORDS, st.sampled_from(subject.codes)), min_size=1, max_size=5)
+    )
+    body = subject.encode(subject.answer(events))
+
+    told = of_many(subject, 200, as_one_of_many(subject, body), "OTHER1", "OTHER2")
+
+    assert told == of_one(subject, 200, body)
+
+
+@EACH_FOR_MANY
+@pytest.mark.parametrize(
+    "body",
+    [b"[" * 100_000, b'{"%b": "In\xff"}' % NUMBER.encode(), b""],
+    ids=["nesting", "no text", "nothing"],
+)
+def test_what_is_no_whole_text_says_nothing_of_several_numbers(
+    subject: Subject, body: bytes
+) -> None:
+    assert of_many(subject, 200, body, "OTHER1") is UnreadableAnswer

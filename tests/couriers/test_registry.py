@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import cast
 
 import aiohttp
 import pytest
@@ -18,10 +19,20 @@ from loopback import RecordingPermit
 from couriers import json_feed, usps
 from couriers.http.credentials import CourierSettings, environment_name
 from couriers.http.fetch import Tracker
+from couriers.http.several import Ends
 from couriers.reading.numbers import NumberForm
-from couriers.registry import COURIERS, MODULES, Courier, Registry, required_fields
-from couriers.slugs import ALIASES, FEEDS, SLUGS
+from couriers.registry import (
+    COURIERS,
+    MODULES,
+    Courier,
+    CourierForMany,
+    Registry,
+    is_for_many,
+    required_fields,
+)
+from couriers.slugs import ALIASES, FEEDS, SLUGS, TOGETHER
 from tracking.call import Call
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import MalformedJob, MissingField
 from tracking.line import line_of
 from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
@@ -142,6 +153,26 @@ def test_every_courier_keeps_the_promises_of_its_protocol(slug: str) -> None:
     assert inspect.iscoroutinefunction(courier.track)
 
 
+FOR_MANY = {slug: cast(CourierForMany, each) for slug, each in EVERY.items() if is_for_many(each)}
+
+
+def test_how_many_numbers_a_module_takes_is_known_without_loading_it() -> None:
+    taken = {slug: each.TOGETHER for slug, each in FOR_MANY.items() if slug not in FEEDS}
+
+    assert taken == TOGETHER
+    assert all(1 < each <= 100 for each in taken.values())
+    assert FOR_MANY["json_feed"].TOGETHER == 100
+
+
+@pytest.mark.parametrize("slug", sorted(FOR_MANY))
+def test_a_courier_for_several_numbers_keeps_the_promises_of_its_protocol(slug: str) -> None:
+    courier = FOR_MANY[slug]
+
+    assert list(inspect.signature(courier.parse_many).parameters) == [*PARSE[:-1], "numbers"]
+    assert list(inspect.signature(courier.track_many).parameters) == ["fetch", "requests"]
+    assert inspect.iscoroutinefunction(courier.track_many)
+
+
 @pytest.mark.parametrize("slug", sorted(COURIERS))
 def test_every_slug_is_one_and_no_alias_is(slug: str) -> None:
     assert parse_slug(slug) == slug
@@ -197,3 +228,77 @@ async def test_the_courier_of_the_request_is_asked(
     told = await Tracker(registry, http).track(call)
 
     assert told.tag == "InTransit"
+
+
+class FeedOfSeveral:
+    """A feed that knows the first of the numbers it is asked for, and leaves out the others."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        numbers = (await request.json())["numbers"]
+        self.asked.append(numbers)
+        return web.json_response({numbers[0]: {"tag": "InTransit"}})
+
+
+async def ask_several(
+    http: aiohttp.ClientSession, permit: RecordingPermit, url: str, *, postal_codes: tuple[str, ...]
+) -> Ends:
+    """Ask a feed for A1, B2, …, one for each postal code."""
+    registry = Registry([section("my-courier", module="json_feed", base_url=url)])
+    slug, calls = Slug("my-courier"), []
+    for letter, postal_code in zip("ABCD", postal_codes, strict=False):
+        number = Number(f"{letter}1234")
+        fields = {"tracking_postal_code": postal_code}
+        request = TrackingRequest(slug, number, number, fields=fields)
+        calls.append(Call(letter, line_of(request), request, permit, 1, 0.0))
+    return await Tracker(registry, http).track_many(calls)
+
+
+async def test_several_numbers_are_one_request_and_one_permit(
+    courier: AnyCourier, http: aiohttp.ClientSession, permit: RecordingPermit
+) -> None:
+    site = FeedOfSeveral()
+
+    ends = await ask_several(http, permit, await courier(site), postal_codes=("1", "2"))
+
+    assert {number: end.tag for number, end in ends.items()} == {"A1234": "InTransit"}  # type: ignore[union-attr]
+    assert site.asked == [["A1234", "B1234"]]
+    assert permit.steps == ["before_send", "after_send"]
+
+
+async def test_what_the_courier_leaves_out_is_not_known_yet_where_it_says_so(
+    courier: AnyCourier,
+    http: aiohttp.ClientSession,
+    permit: RecordingPermit,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(json_feed, "OMITS_UNKNOWN", True, raising=False)
+
+    ends = await ask_several(http, permit, await courier(FeedOfSeveral()), postal_codes=("1", "2"))
+
+    assert ends["B1234"] == NOT_FOUND_YET
+
+
+async def test_a_number_without_what_the_courier_needs_does_not_keep_the_others_from_being_asked(
+    courier: AnyCourier,
+    http: aiohttp.ClientSession,
+    permit: RecordingPermit,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(json_feed, "REQUIRED_FIELDS", ("tracking_postal_code",), raising=False)
+    monkeypatch.setattr(json_feed, "OMITS_UNKNOWN", True, raising=False)
+    site = FeedOfSeveral()
+    url = await courier(site)
+
+    ends = await ask_several(http, permit, url, postal_codes=("", "2", "3"))
+    refused = await ask_several(http, permit, url, postal_codes=("", ""))
+
+    assert [type(ends[number]) for number in ("A1234", "B1234", "C1234")] == [
+        MissingField,
+        Tracking,
+        Tracking,
+    ]
+    assert [type(end) for end in refused.values()] == [MissingField, MissingField]
+    assert site.asked == [["B1234", "C1234"]]

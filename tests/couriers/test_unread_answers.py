@@ -9,8 +9,10 @@ import pytest
 from aiohttp import web
 from loopback import Courier, FetchFor
 
-from couriers import royal_mail, usps
-from couriers.http.redaction import KEPT_BYTES
+from couriers import json_feed, royal_mail, usps
+from couriers.http.redaction import EXCERPT_BYTES, KEPT_BYTES
+from couriers.http.several import Ends
+from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, CourierError, UnreadableAnswer
 from tracking.request import Number, Slug, TrackingRequest
 
@@ -114,3 +116,47 @@ async def test_the_number_kept_is_the_one_that_was_asked_for(
 
     assert failed.value.unread is not None
     assert failed.value.unread.number == number
+
+
+async def ask_for_several(courier: Courier, fetch_for: FetchFor, body: bytes, status: int) -> Ends:
+    async def site(_: web.BaseRequest) -> web.Response:
+        return web.Response(body=body, status=status)
+
+    slug = Slug("my-courier")
+    requests = [TrackingRequest(slug, Number(each), each) for each in ("AAAA1", "BBBB2")]
+    return await json_feed.track_many(fetch_for(await courier(site), slug=slug), requests)
+
+
+async def test_of_an_answer_about_several_numbers_a_failure_keeps_what_is_its_own(
+    courier: Courier, fetch_for: FetchFor
+) -> None:
+    part = {"tag": "Lost", "owner": "the-secret" * 3, "more": "x" * 5_000}
+    body = json.dumps({"AAAA1": part, "BBBB2": {"tag": "InTransit", "reference": "private"}})
+
+    ends = await ask_for_several(courier, fetch_for, body.encode(), 200)
+
+    lost = ends["AAAA1"]
+    assert isinstance(lost, UnreadableAnswer)
+    assert lost.unread is not None
+    assert json.loads(lost.unread.body)["more"] == "x" * 5_000
+    assert (lost.unread.number, lost.unread.cut, lost.http_status) == ("AAAA1", False, 200)
+    assert len(lost.excerpt.encode()) <= EXCERPT_BYTES
+    assert "secret" not in lost.excerpt
+    assert "private" not in lost.excerpt + lost.unread.body.decode()
+    assert lost.part is None
+    told = ends["BBBB2"]
+    assert isinstance(told, Tracking)
+    assert told.http_status == 200
+
+
+@pytest.mark.parametrize(("status", "error"), [(200, UnreadableAnswer), (503, CourierDown)])
+async def test_a_failure_of_a_whole_call_for_several_numbers_keeps_nothing_of_anybody(
+    courier: Courier, fetch_for: FetchFor, status: int, error: type[CourierError]
+) -> None:
+    body = b'["AAAA1 is the-secret", "BBBB2 is private"]'
+
+    with pytest.raises(error) as failed:
+        await ask_for_several(courier, fetch_for, body, status)
+
+    assert (failed.value.excerpt, failed.value.http_status) == ("", status)
+    assert getattr(failed.value, "unread", None) is None

@@ -26,7 +26,7 @@ from service.operator.keys import Scope
 from service.worker.flow.call import CallRunner, Stores
 from service.worker.flow.handle import Admitter
 from service.worker.flow.tasks import CallSlots, Tasks
-from service.worker.flow.tracking_work import RetryRules, TrackingWork
+from service.worker.flow.tracking_work import Asks, RetryRules, TrackingWork
 from service.worker.results.connection import Store
 from service.worker.results.database import Names
 from service.worker.results.document import begun, content_of
@@ -261,7 +261,9 @@ class Flow:
         stores = Stores(worker.limiter, results, *[counts] * 5)
         slots = CallSlots(5, results)
         self._admitter = Admitter(worker.limiter, results, slots)
-        work = TrackingWork(self._track, results, counts, RetryRules(), lambda _: b"")
+        never: Any = None
+        asks = Asks(self._track, never)
+        work = TrackingWork(asks, results, counts, RetryRules(), lambda _: b"")
         self._runner = CallRunner(lambda _: work, stores, Tasks(), slots)
 
     async def _track(self, call: Call) -> Tracking:

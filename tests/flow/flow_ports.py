@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from service.ports import Work
 from service.worker.flow.call import CallRunner, Stores
 from service.worker.flow.drain import Drainer
+from service.worker.flow.group import GroupRunner
 from service.worker.flow.handle import Handler
 from service.worker.flow.receive import Receiver
 from service.worker.flow.tasks import CallSlots, Tasks
-from service.worker.flow.tracking_work import RetryRules, TrackingWork
+from service.worker.flow.tracking_work import Asks, RetryRules, TrackingWork
 from service.worker.upkeep.sweeper import Sweeper
 from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, TakeResult, Verdict
 from tracking.checkpoint import Tag, Tracking
-from tracking.errors import StoreError
+from tracking.errors import CourierError, StoreError, TrackingError
 from tracking.line import line_of
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
@@ -30,6 +32,7 @@ from tracking.request import Number, Slug, TrackingRequest
 USPS = Slug("usps")
 REQUEST = TrackingRequest(USPS, Number("N001"), "N001")
 TRACKING = Tracking(Tag.IN_TRANSIT, "InTransit_003", ())
+Answers = Mapping[str, Tracking | CourierError]
 NOTHING_MORE = TakeResult()
 ENDED = Ended(State.SUCCESS)
 
@@ -72,12 +75,15 @@ class Limits:
     result: TakeResult = NOTHING_MORE
     swept: tuple[Swept, ...] = ()
     busy: frozenset[str] = frozenset()
-    rooms: list[int] = field(default_factory=list)
+    rooms: list[int | None] = field(default_factory=list)
     setbacks: list[Setback] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     used_up: bool = False
     names: list[str] = field(default_factory=list)
     handed_back: list[str] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
+    halved: list[list[str]] = field(default_factory=list)
+    alone: list[str] = field(default_factory=list)
     ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
 
     async def admit(self, call_id: str, *_: object, full: bool) -> Admission:
@@ -90,19 +96,28 @@ class Limits:
         self.journal.note("take")
         return self.result
 
-    async def finish(self, _: Call, verdict: Verdict, room: int) -> TakeResult:
-        self.verdicts.append(verdict)
+    async def finish(self, ends: Sequence[tuple[Call, Verdict]], room: int | None) -> TakeResult:
+        self.finished += [call.id for call, _ in ends]
+        self.verdicts += [verdict for _, verdict in ends]
         return self._ended("finish", room)
 
-    async def retry(self, _: Call, setback: Setback, room: int) -> TakeResult:
+    async def retry(self, _: Call, setback: Setback, room: int | None) -> TakeResult:
         self.setbacks.append(setback)
         return self._ended("retry", room)._replace(used_up=self.used_up)
 
-    async def hand_back(self, call: Call, room: int) -> TakeResult:
-        self.handed_back.append(call.id)
+    async def hand_back(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        self.handed_back += [call.id for call in calls]
         return self._ended("hand back", room)
 
-    def _ended(self, how: str, room: int) -> TakeResult:
+    async def halve(self, calls: Sequence[Call], room: int | None) -> TakeResult:
+        self.halved.append([call.id for call in calls])
+        return self._ended("halve", room)
+
+    async def ask_alone(self, call: Call, room: int | None) -> TakeResult:
+        self.alone.append(call.id)
+        return self._ended("ask alone", room)
+
+    def _ended(self, how: str, room: int | None) -> TakeResult:
         self.journal.note(how)
         self.rooms.append(room)
         return NOTHING_MORE
@@ -140,6 +155,10 @@ class Results:
 
     async def save(self, *_: object) -> None:
         self.journal.note("save")
+
+    async def save_all(self, answers: Sequence[object]) -> Sequence[TrackingError | None]:
+        self.journal.note(f"save {len(answers)}")
+        return [None] * len(answers)
 
     async def fail(self, *_: object, final: bool) -> None:
         self.journal.note("note final failure" if final else "note failure")
@@ -246,6 +265,7 @@ class Scene:
         self.results = Results(self.journal)
         self.tasks, self.slots = Tasks(), CallSlots(5, self.results)
         self.track: Callable[[Call], Tracking] = lambda _: TRACKING
+        self.answer_many: Callable[[Sequence[Call]], Awaitable[Answers]] = self._each
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
         self.defects = Defects(self.journal)
@@ -255,9 +275,9 @@ class Scene:
         mirror = Mirror(self.journal) if mirrored else None
         stores = self.stores = Stores(*own, Drains(self.journal), self._knows, mirror)
         outcomes = (self.results, Codes(), RetryRules(), lambda _: b"{}")
-        work = TrackingWork(self._track, *outcomes)
+        work = TrackingWork(Asks(self._track, self._track_many), *outcomes)
         self.again: list[tuple[Slug, float]] = []
-        self.runner = CallRunner(lambda _: work, stores, self.tasks, self.slots)
+        self.runner = runner_of(work, stores, self.tasks, self.slots)
         self.handler = Handler(self._decode, stores, self.slots, self.runner)
         self.drainer = Drainer(self.limits, self.slots, self.runner)
         self.runner.schedule = lambda slug, at: self.again.append((slug, at))
@@ -289,6 +309,20 @@ class Scene:
     async def _track(self, call: Call) -> Tracking:
         self.journal.note("ask")
         return self.track(call)
+
+    async def _track_many(self, calls: Sequence[Call]) -> Answers:
+        self.journal.note(f"ask for {len(calls)}")
+        return await self.answer_many(calls)
+
+    async def _each(self, calls: Sequence[Call]) -> Answers:
+        return {call.request.number: self.track(call) for call in calls}
+
+
+def runner_of(work: Work, stores: Stores, tasks: Tasks, slots: CallSlots) -> CallRunner:
+    """What runs calls, and groups of them, where all lines are for one work."""
+    runner = CallRunner(lambda _: work, stores, tasks, slots)
+    GroupRunner(runner, lambda _: work, stores.limits)
+    return runner
 
 
 def call(**more: Any) -> Call:

@@ -23,6 +23,7 @@ from service.ports import Done
 from service.worker.flow import tracking_work
 from service.worker.flow.tracking_work import (
     UNREADABLE_FACTOR,
+    Asks,
     Decision,
     Die,
     Refuse,
@@ -303,7 +304,7 @@ async def store(work: TrackingWork, of: Call, *codes: str) -> None:
 def work_that_counts(counted: Counted) -> TrackingWork:
     never: Any = None
     saved: Any = Saved()
-    return TrackingWork(never, saved, counted, RetryRules(), lambda _: b"")
+    return TrackingWork(Asks(never, never), saved, counted, RetryRules(), lambda _: b"")
 
 
 async def test_a_code_is_told_once_for_each_courier(written: Written) -> None:

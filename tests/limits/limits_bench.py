@@ -122,7 +122,7 @@ class Worker:
         return call
 
     async def finish(self, call: Call, verdict: Verdict = ANSWERED, room: int = 0) -> TakeResult:
-        return await self.limiter.finish(call, verdict, room)
+        return await self.limiter.finish([(call, verdict)], room)
 
     async def repeat(self, call: Call, seconds: float = 60.0) -> TakeResult:
         """Have a call made again later, which is held against nobody."""

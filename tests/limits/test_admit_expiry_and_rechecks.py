@@ -78,7 +78,7 @@ async def behind(worker: Worker, redis: Redis) -> None:
 
 async def handed_back(worker: Worker, redis: Redis) -> None:
     call = await worker.granted(id="op-1", expires_at=time.time() + LONG)
-    await worker.limiter.hand_back(call, 0)
+    await worker.limiter.hand_back([call], 0)
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
 
 

@@ -201,7 +201,7 @@ async def test_attempts_count_answers_to_be_repeated(worker: Worker) -> None:
         (call,) = (await worker.limiter.retry(call, failed(delay=0.0, charged=True), 1)).calls
         assert call.attempts == attempts
 
-    (handed_back,) = (await worker.limiter.hand_back(call, 1)).calls
+    (handed_back,) = (await worker.limiter.hand_back([call], 1)).calls
     assert (handed_back.attempts, handed_back.deaths) == (2, 0)
 
 

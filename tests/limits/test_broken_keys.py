@@ -136,7 +136,7 @@ async def test_a_key_of_a_wrong_type_stops_its_line_at_most_and_nothing_is_lost(
     with suppress(ResponseError):  # it may be the key of the leases
         await the_lease_ends(redis, first, second)
     await met(two.limiter.sweep(LINES))
-    handed = [met(two.limiter.hand_back(call, 1)) for call in (turn.calls if turn else ())]
+    handed = [met(two.limiter.hand_back([call], 1)) for call in (turn.calls if turn else ())]
     await asyncio.gather(*handed)
 
     assert key in OF_ALL or (await two.finish(other.call)).calls == ()
@@ -155,7 +155,7 @@ async def test_a_call_that_cannot_go_back_into_line_stays_in_flight(
     call = await two.granted("N001", id="op-1")
     await breaks(redis, key)
 
-    for step in (two.limiter.hand_back(call, 0), two.take()):
+    for step in (two.limiter.hand_back([call], 0), two.take()):
         await met(step)
 
     await mended(redis, key)
@@ -170,10 +170,10 @@ async def test_a_call_that_goes_back_over_a_broken_key_comes_into_its_list_once(
     call = await two.granted("N001", id="op-1")
     await breaks(redis, KEYS.wait_order)
     for _ in range(3):
-        await met(two.limiter.hand_back(call, 0))
+        await met(two.limiter.hand_back([call], 0))
 
     await mended(redis, KEYS.wait_order)
-    await two.limiter.hand_back(call, 0)
+    await two.limiter.hand_back([call], 0)
 
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
 
@@ -183,7 +183,7 @@ async def test_a_broken_list_keeps_nobody_from_knowing_where_the_other_begins(
 ) -> None:
     call = await two.granted("N001", id="op-1")
     await breaks(redis, KEYS.wait_list_automatic)
-    await met(two.limiter.hand_back(call, 0))
+    await met(two.limiter.hand_back([call], 0))
 
     await mended(redis, KEYS.wait_list_automatic)
 
@@ -200,7 +200,7 @@ async def test_a_broken_list_keeps_nobody_from_counting_the_calls(
     assert await redis.get(KEYS.calls_number) == "1"
     await breaks(redis, KEYS.wait_list_automatic)
 
-    await met(two.limiter.hand_back(call, 0))
+    await met(two.limiter.hand_back([call], 0))
 
     assert await redis.exists(KEYS.calls_leases, KEYS.calls_number) == 0
 

@@ -263,7 +263,7 @@ async def test_a_finish_leaves_the_duty_where_it_is(crowd: Worker, hire: Hire) -
     await other.take(claims=True)
     call = await crowd.granted("N100", slug="dpd-uk")
 
-    result = await crowd.limiter.finish(call, ANSWERED, 5)
+    result = await crowd.limiter.finish([(call, ANSWERED)], 5)
 
     assert result == TakeResult()
 

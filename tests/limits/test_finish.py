@@ -197,7 +197,7 @@ async def test_a_call_that_goes_back_brings_all_its_operations_to_those_that_wai
     call = await free.taken()
     await crowd(busy, 20, prefix="late")
 
-    await free.limiter.hand_back(call, 0)
+    await free.limiter.hand_back([call], 0)
 
     assert await redis.llen(f"{KEYS.operations}N001") == 44
     again = await free.taken()

@@ -189,7 +189,7 @@ async def test_a_group_whose_worker_vanished_goes_back_to_the_head_in_its_order(
     assert swept == 6
     assert await line_of_numbers(redis) == [f"N00{n}" for n in range(8)]
     records = [json.loads(each) for each in await redis.hvals(KEYS.wait_requests)]
-    assert sorted(each.get("deaths", 0) for each in records) == [0, 0] + [1] * 6
+    assert not [each for each in records if each.get("deaths")]
     assert await redis.exists(KEYS.wait_inflight) == 0
 
 
@@ -282,7 +282,7 @@ async def test_the_start_of_a_group_is_given_back_once(
 
     for call in reversed(group):
         if script == "hand_back":
-            await worker.limiter.hand_back(call, 0)
+            await worker.limiter.hand_back([call], 0)
         else:
             unsent = raw(failed("no_credentials"), unsent=True)
             await worker.raw("retry", call.id, unsent, "b", 0)
@@ -299,7 +299,7 @@ async def test_a_group_that_is_handed_back_last_one_first_keeps_its_order(
     await wait(wide, "N004")
 
     for call in reversed(group):
-        await wide.limiter.hand_back(call, 0)
+        await wide.limiter.hand_back([call], 0)
 
     assert await line_of_numbers(redis) == ["N001", "N002", "N003", "N004"]
     assert await slots(redis) == ([], 0)

@@ -138,7 +138,7 @@ async def test_a_running_call_that_fails_is_not_repeated(
         case "retry":
             await worker.limiter.retry(call, again_in(0.0), 0)
         case "hand_back":
-            await worker.limiter.hand_back(call, 0)
+            await worker.limiter.hand_back([call], 0)
         case "sweep":
             await the_lease_ends(redis, call)
             await worker.limiter.sweep([USPS])

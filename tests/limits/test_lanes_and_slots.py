@@ -399,7 +399,7 @@ async def test_a_quota_gets_back_what_certainly_did_not_start(
     worker = await hire(rules)
     call = await worker.granted("N001")
 
-    turn = await worker.limiter.hand_back(call, 1)
+    turn = await worker.limiter.hand_back([call], 1)
 
     assert [again.request.number for again in turn.calls] == ["N001"]
     assert await redis.get(f"calls_day:{USPS}") in {None, "1"}

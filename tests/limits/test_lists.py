@@ -79,7 +79,7 @@ async def test_a_call_handed_back_is_next_again(busy: Worker, free: Worker) -> N
     await busy.parked("N002")
     (first,) = (await free.take(1)).calls
 
-    result = await free.limiter.hand_back(first, 2)
+    result = await free.limiter.hand_back([first], 2)
 
     assert numbers(result) == ["N001", "N002"]
 

@@ -305,9 +305,9 @@ async def test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply(
     call, other = await worker.granted("N001"), await worker.granted("N002")
     await redis.rpush(KEYS.wait_list, "N003", "N004", "N005")
     step = {
-        "finish": lambda: worker.limiter.finish(call, ANSWERED, 2),
+        "finish": lambda: worker.limiter.finish([(call, ANSWERED)], 2),
         "retry": lambda: worker.limiter.retry(call, again_in(60.0), 2),
-        "hand_back": lambda: worker.limiter.hand_back(call, 2),
+        "hand_back": lambda: worker.limiter.hand_back([call], 2),
     }[end]
 
     lost, again = await step(), await step()
@@ -329,8 +329,8 @@ async def test_a_call_that_is_answered_and_recorded_as_dead_at_once_takes_twice(
     assert isinstance(dying, Dying)
 
     turns = [
-        await worker.limiter.finish(call, ANSWERED, 1),
-        await worker.limiter.finish(dying.call, DEAD, 1),
+        await worker.limiter.finish([(call, ANSWERED)], 1),
+        await worker.limiter.finish([(dying.call, DEAD)], 1),
     ]
 
     assert [each.request.number for turn in turns for each in turn.calls] == ["N002", "N003"]

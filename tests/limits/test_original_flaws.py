@@ -165,7 +165,7 @@ async def test_a_call_that_failed_in_any_way_gives_its_slot_back(
 
     await worker.finish(await worker.granted("N001"), ANSWERED._replace(state=State.ERROR))
     await limiter.retry(await worker.granted("N002"), again_in(60.0), 0)
-    await limiter.hand_back(await sent(await worker.granted("N003")), 0)
+    await limiter.hand_back([await sent(await worker.granted("N003"))], 0)
 
     assert await redis.exists(KEYS.calls_leases, KEYS.calls_number) == 0
 

@@ -145,7 +145,7 @@ async def test_no_move_is_refused_on_the_longest_way(worker: Worker, redis: Redi
     await the_lease_ends(redis, call)
     await worker.raw("sweep", "s")
     (call,) = (await worker.limiter.retry(await worker.taken(), again_in(0.0), 1)).calls
-    (call,) = (await worker.limiter.hand_back(call, 1)).calls
+    (call,) = (await worker.limiter.hand_back([call], 1)).calls
     await worker.finish(call, DEAD)
 
     assert await counted(redis, "ERROR", "open") == (1, 0)

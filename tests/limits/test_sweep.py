@@ -230,7 +230,7 @@ async def test_a_late_failure_of_a_call_that_was_swept_changes_nothing(
     before = (await everything(redis))[KEYS.wait_requests]
 
     await worker.limiter.retry(late, again_in(60.0), 0)
-    await worker.limiter.hand_back(late, 0)
+    await worker.limiter.hand_back([late], 0)
     await worker.finish(late, DEAD)
 
     assert (await everything(redis))[KEYS.wait_requests] == before

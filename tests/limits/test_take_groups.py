@@ -202,21 +202,19 @@ async def test_a_lead_that_was_cancelled_before_its_turn_leaves_it_to_the_next(
 
 
 async def test_after_a_death_a_number_rides_alone(wide: Worker, redis: Redis) -> None:
-    lead, *_ = await group_of(wide, "N001", "N002", "N003")
-    await the_lease_ends(redis, lead)
+    await the_lease_ends(redis, await wide.granted("N001"))
     await wide.raw("sweep", "s")
     await wait(wide, "N004", "N005")
 
     turn = await wide.take()
 
-    assert groups_in(turn) == [["N001"], ["N002"], ["N003"], ["N004", "N005"]]
+    assert groups_in(turn) == [["N001"], ["N004", "N005"]]
 
 
 async def test_who_comes_back_after_a_death_rides_with_nobody_and_keeps_its_place(
     wide: Worker, redis: Redis
 ) -> None:
-    lead, *_ = await group_of(wide, "N001", "N002")
-    await the_lease_ends(redis, lead)
+    await the_lease_ends(redis, await wide.granted("N001"), await wide.granted("N002"))
     await wide.raw("sweep", "s")
     await wait(wide, "N003", "N004")
     await wait(wide, "A001", "A002", origin=Origin.AUTOMATIC)
@@ -233,11 +231,11 @@ async def test_nobody_is_dead_of_what_happened_in_company(hire: Hire, redis: Red
     await the_lease_ends(redis, lead)
 
     _, swept, dying, *_ = await worker.raw("sweep", "s")
-    (poison, *_), *_ = (await worker.take()).groups
-    await the_lease_ends(redis, poison)
-    _, _, dying_alone, *_ = await worker.raw("sweep", "t")
+    (half, *_), (poison,) = (await worker.take()).groups
+    await the_lease_ends(redis, half, poison)
+    _, swept_again, dying_alone, *_ = await worker.raw("sweep", "t")
 
-    assert (swept, dying) == (3, [])
+    assert (swept, dying, swept_again) == (3, [], 2)
     assert [each[0] for each in dying_alone] == [poison.id]
 
 
@@ -266,8 +264,8 @@ async def test_a_key_of_a_rider_that_is_broken_leaves_the_others_their_call(
     await redis.sadd(f"{KEYS.answer}PUSHED", "x")
     await wait(wide, "N003")
 
-    assert groups_in(await wide.take(1)) == [["N001", "N002"]]
-    assert groups_in(await wide.take(1)) == [["N003"]]
+    assert groups_in(await wide.take(1)) == [["N001", "N002", "N003"]]
+    assert await line_of_numbers(redis) == ["PUSHED"]
 
 
 async def test_a_number_for_which_many_wait_is_called_alone(wide: Worker) -> None:

@@ -165,9 +165,9 @@ async def test_calls_that_end_no_operation_are_counted_by_why(worker: Worker, re
     await worker.raw("sweep", "s")
     call = await worker.taken()
     await call.permit.before_send()
-    (call,) = (await worker.limiter.hand_back(call, 1)).calls
+    (call,) = (await worker.limiter.hand_back([call], 1)).calls
     (call,) = (await worker.limiter.retry(call, again_in(0.0), 1)).calls
-    assert await worker.limiter.hand_back(call, 0), "nothing was sent, so it was no call"
+    assert await worker.limiter.hand_back([call], 0), "nothing was sent, so it was no call"
 
     found = await tallied(redis)
     assert found.counts == {"lost": 2, "handed_back": 1, "repeated": 1}

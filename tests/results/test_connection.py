@@ -280,6 +280,27 @@ async def test_an_error_of_one_item_is_raised_for_that_item_only() -> None:
     assert isinstance(bad, UnreadableAnswer)
 
 
+async def test_several_items_of_one_caller_are_one_wait_in_the_batch_of_the_others(
+    work: Worked, batches: Batches[int, int]
+) -> None:
+    before, several, after = await asyncio.gather(
+        batches.submit(1), batches.submit_all([2, -3, 4]), batches.submit(5)
+    )
+
+    assert work.batches == [[1, 2, -3, 4, 5]]
+    assert (before, after) == (10, 50)
+    assert [several[0], type(several[1]), several[2]] == [20, UnreadableAnswer, 40]
+
+
+async def test_an_error_of_the_batch_is_the_error_of_each_of_several_items() -> None:
+    async def work(_: Sequence[int]) -> list[int | TrackingError]:
+        raise ResultsDown("away")
+
+    batches: Batches[int, int] = Batches(work)
+
+    assert [type(each) for each in await batches.submit_all([1, 2])] == [ResultsDown, ResultsDown]
+
+
 async def test_an_error_of_the_batch_is_raised_for_all_and_the_next_batch_runs() -> None:
     failing = True
 

@@ -243,6 +243,23 @@ async def test_an_answer_that_cannot_be_stored_is_refused_alone(
     assert store.tracking.count_documents({}) == 19
 
 
+async def test_the_answers_of_a_group_are_stored_in_one_go_but_for_the_one_that_cannot_be(
+    commands: list[str], store: Store, trackings: Trackings
+) -> None:
+    await save(trackings)
+    commands.clear()
+    calls = [call(number=f"NUMBER{index}") for index in range(30)]
+    bad = on_its_way(scanned("2026-02-27", "\ud800"))
+    answers = [(of, bad if of is calls[7] else delivered(FIRST), attempt(of)) for of in calls]
+
+    errors = await trackings.save_all(answers)
+
+    assert [index for index, each in enumerate(errors) if each is not None] == [7]
+    assert isinstance(errors[7], UnstorableAnswer)
+    assert [name for name in commands if name not in {"hello", "ismaster"}] == ["insert"]
+    assert store.tracking.count_documents({}) == 30
+
+
 async def test_only_the_bad_one_of_two_answers_about_a_number_is_refused(
     store: Store, trackings: Trackings
 ) -> None:

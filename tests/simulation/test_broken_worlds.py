@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -35,7 +35,7 @@ class DeletesFirst(Handler):
 class StoresNothing(CallRunner):
     """Finishes calls as if their outcomes were durable."""
 
-    async def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
+    async def durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
         assert call.id
         assert store
 
@@ -43,9 +43,11 @@ class StoresNothing(CallRunner):
 class NeverFinishes(CallRunner):
     """Keeps every slot until its lease ends."""
 
-    async def _finish(self, call: Call, verdict: Verdict) -> TakeResult:
-        assert call.id
-        assert verdict.state
+    async def finish(
+        self, ends: Sequence[tuple[Call, Verdict]], *, last: bool = True
+    ) -> TakeResult:
+        assert last is not None
+        assert all(call.id and verdict.state for call, verdict in ends)
         return TakeResult()
 
 

@@ -146,7 +146,7 @@ def test_a_request_on_its_way_when_its_worker_came_to_stand_still_is_one_of_it(
     world = World(plan, Scripting())
     for number, paused in (("ALWAYSMUM", True), ("N00001", False)):
         process, answer = Process(number, paused=paused), world.loop.create_future()
-        visit = Visit("usps", number, process, world.loop.now + 9.0, answer)
+        visit = Visit("usps", (number,), process, world.loop.now + 9.0, answer)
         world.couriers._arrive(visit)  # noqa: SLF001 - what the loop would call
         world.loop.now += waited
     world.loop.dispose()

@@ -103,6 +103,15 @@ def test_a_mapping_is_refused_for_the_reason_of_its_body(
     assert refused.value.reason == reason
 
 
+@pytest.mark.parametrize("alone", [True, False, None, 1, "true"])
+def test_a_number_that_takes_a_call_of_its_own_is_one_that_says_true(alone: object) -> None:
+    read = decode(request(alone=alone))
+
+    assert read.alone is (alone is True)
+    assert decode(encode_request(read)) == read
+    assert (b"alone" in encode_request(read)) is read.alone
+
+
 def test_the_wrapper_of_fivebeans_is_accepted() -> None:
     wrapped = json.dumps([REQUESTS_TUBE, json.loads(request())]).encode()
 

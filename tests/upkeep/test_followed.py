@@ -1,4 +1,4 @@
-"""Thousands of parcels are followed through kills of their planner; `make follow` follows 100,000."""
+"""Thousands of parcels are followed through kills of their planner; `make follow`: 100,000."""
 
 from __future__ import annotations
 

@@ -43,16 +43,18 @@ do
     return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
   end
 
-  local function begin(id, at, lane)
+  local function begin(id, at, lane, numbers)
     budget.left = budget.left - 2
-    start(id, at, lane)
+    start(id, at, lane, numbers)
     add_lease(id)
     count('calls')
+    -- Elsewhere there are as many as there are calls.
+    if rules.together > 1 then count('numbers', numbers) end
   end
 
   -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
   function grant(id, number, record, at, lane)
-    begin(id, at, lane)
+    begin(id, at, lane, 1)
     local reply = reply_of(id, record, put_in_flight(id, number, record, at))
     run_all(number, record)
     return reply
@@ -61,7 +63,7 @@ do
   -- The same for several numbers: {number, record} of each, the lead's first. Returns the grant of the lead, and
   -- those of its riders.
   function grant_group(id, members, at, lane)
-    begin(id, at, lane)
+    begin(id, at, lane, #members)
     local fields, grants = { '#' .. id, #members }, {}
     for i, each in ipairs(members) do
       local own, number, record = i == 1 and id or id .. '~' .. i, unpack(each)
@@ -77,7 +79,7 @@ do
   -- The same for a record of one new request, whose operation was read or made a moment ago.
   function grant_new(id, number, record, operation, at, lane)
     move(operation.id, operation, 'RUNNING', { started = now_ms })
-    begin(id, at, lane)
+    begin(id, at, lane, 1)
     return reply_of(id, record, put_in_flight(id, number, record, at))
   end
 
@@ -161,18 +163,24 @@ end
 
 -- The same for a call that goes back to wait where `put_back` puts it. That comes first: should a key not be
 -- what it must be, the call's record is still there. Returns its number, or nil when it is not ours (any
--- more).
+-- more), and whether it has freed its slot.
 local function land_to_wait(id, record, put_back)
   if not record then
-    land(id)
-    return nil
+    local leased, is_free = land(id)
+    return nil, leased and is_free
   end
   local number, lead, goes_on = record.n, record.lead, not record.forgotten
   if goes_on then
     wait_again(record)
-    put_back(number, record)
+    put_back(number, record, id)
   end
-  land(id, { n = number, lead = lead })
-  if not goes_on then return go_on_without(number) end
-  return number
+  local leased, is_free = land(id, { n = number, lead = lead })
+  if not goes_on then go_on_without(number) end
+  return goes_on and number or nil, leased and is_free
+end
+
+-- The label of a number that comes back from a call for several, as the nth of so many of them: one of them may
+-- have spoilt that call. Halves ride apart, and are halved in their turn.
+local function half_of(id, nth, all)
+  return lead_of(id) .. (nth * 2 <= all + 1 and '/1' or '/2')
 end

@@ -13,12 +13,14 @@ NUMBER@account, wherever a script has a number: so nothing of it is in a record,
   job       key of the job that still stands in the tube for this record (granted directly)
   given, fields, auto, trace     of the request: later values fill gaps, the newest wins; fields of
             AUTOMATIC requests only fill gaps where there is a MANUAL one
-  attempts, deaths               answers to be repeated, workers that vanished
+  attempts, deaths               answers to be repeated, workers that vanished while it was called alone
   made      the last 9 calls that were made and failed: at (ms, the grant), outcome, HTTP status, ms
   tills     some operation has an expiry, so all are looked at before a call
   todo      how many of the list are still to be looked at; those that stay go to its end
   dying     too many workers vanished over it: a worker records it as dead, then finishes it
   forgotten its operations ended when the parcel was forgotten: its answer is nobody's
+  alone     it is called with no others: an answer to several left it out
+  half      a label: it is called with those only that have the same one (half_of in lib/flight.lua)
   state     nil: listed; "later": in wait_later; "behind": its number runs
   position  while listed: of its number, see lib/waiting.lua
   n, at, granted                 while in flight: number, start and grant in µs (as text)
@@ -154,6 +156,7 @@ local function join(record, request)
   end
   if request.given then record.given = record.given or request.given end
   if request.trace then record.trace = request.trace end
+  record.alone = record.alone or request.alone
   take_fields(record, request)
 end
 
@@ -185,6 +188,7 @@ local function merged(number, old, new)
   old.since = math.min(old.since, new.since)
   old.given = old.given or new.given
   old.trace = new.trace or old.trace
+  old.alone = old.alone or new.alone
   return old
 end
 

@@ -74,39 +74,8 @@ local function settle(who, why, ask, claims)
   return digits(ask), 0
 end
 
-local wanted, turn
+local turn
 do
-  -- For end_where: whose time was over before a call could be made.
-  local function expired(_, _, till) return till ~= nil and till <= now_ms end
-
-  -- Returns the record of a number that was popped and the call that runs for it, nil when nobody wants
-  -- it (any more), or false when more of its operations are to be looked at; it is the first in line
-  -- again then.
-  -- A number without a record was pushed by hand, or by the original system: one plain request.
-  function wanted(number, base)
-    local record = read_record(REQUESTS, number)
-    if not record then
-      -- Who asks for another account has a record: this one could not be read, and waits for a person.
-      if string.find(number, '@', 1, true) then return nil end
-      local anon = { id = 'hand-' .. base, at = now_ms }
-      local answer = rules.remembers and fresh(call('GET', ANSWER .. number))
-      if answer and serves(answer, {}) and end_anonymous(number, anon, answer) then return nil end
-      return { since = now_ms, anon = anon }, running(number)
-    end
-    if record.state == 'later' then change_later('ZREM', LATER, number) end
-    local anon = record.anon
-    local cancelled = not anon and (record.ids or 0) <= 0
-    local doubt = cancelled or record.tills or record.todo or (anon and anon.till)
-    if doubt and not end_where(number, record, EXPIRED, expired) then
-      record.state, record.position = nil, push_first(list_of(record), number)
-      write_record(REQUESTS, number, record)
-      return false
-    end
-    local runs = running(number)
-    if nobody_left(record) or not runs then call('HDEL', REQUESTS, number) end
-    return not nobody_left(record) and record or nil, runs
-  end
-
   -- While one call alone tries, a number that failed more often tells less than one that failed less: those
   -- before it go to the end of their lists, as many as a script has time for. Else a few numbers that always
   -- fail would be all that is tried.
@@ -132,53 +101,6 @@ do
     return true
   end
 
-  -- Whether a number may be called together with others. After a death it is alone: should it have killed the
-  -- worker, nobody else is charged for it once more. And where many wait for it, they take a script's time.
-  local function goes_along(record)
-    return (record.deaths or 0) == 0 and not record.listed
-  end
-
-  -- While one call alone tries, it is for one number: of several, one that always fails would hide what the
-  -- others tell.
-  local function takes_riders(record)
-    return rules.together > 1 and goes_along(record) and not calls_alone()
-  end
-
-  -- Looks at the next in line; `list`: of the lead, which comes first. Returns whether it may be followed by
-  -- more, and its number and record where it may ride.
-  local function next_rider(list, base)
-    local other = list == MANUAL and AUTOMATIC or MANUAL
-    local from = numbers(list) > 0 and list or numbers(other) > 0 and other
-    local number = from and next_of(from) or ''
-    if number == '' then return false end
-    local record, runs = wanted(number, base)
-    if record and runs then put_behind(number, record) end
-    return record ~= false, number, record and not runs and record or nil
-  end
-
-  -- The lead, and those next in line who ride with it. Who cannot ride keeps its place, and so does a number that
-  -- rides already, for another account. A group may take longer than what is left of the script's
-  -- time: a call that is not full is dearer.
-  local function members_of(number, record, list, base)
-    local RIDER_COSTS, MOST_STAY = 4, 10
-    local members, names, stay = { { number, record } }, { [bare(number)] = true }, {}
-    local least = -RIDER_COSTS * rules.together
-    while #members < rules.together and #stay < MOST_STAY and budget.left > least do
-      -- A key of this number is not what it should be: a sweep puts it back into line.
-      local done, goes_on, name, rider = pcall(next_rider, list, base)
-      if not done or not goes_on then break end
-      budget.left = budget.left - (rider and rider.ids or 1)
-      if rider and (names[bare(name)] or not goes_along(rider)) then
-        table.insert(stay, { name, rider })
-      elseif rider then
-        names[bare(name)] = true
-        table.insert(members, { name, rider })
-      end
-    end
-    for i = #stay, 1, -1 do put_head(unpack(stay[i])) end
-    return members
-  end
-
   -- Returns the grant for the next in line, or nil; why nobody more can be looked at now, or nil; and the grants
   -- of its riders, or nil.
   local function grant_next(base, index, at, lane)
@@ -190,8 +112,8 @@ do
     if not record then return nil end
     if runs then return put_behind(number, record) end
     if is_passed_over(record) then return put_tail(number, record) end
-    local id, members = base .. ':' .. index, takes_riders(record) and members_of(number, record, list, base)
-    if not members or #members == 1 then return grant(id, number, record, at, lane) end
+    local id, members = base .. ':' .. index, members_of(number, record, list, base)
+    if #members == 1 then return grant(id, number, record, at, lane) end
     local lead, riders = grant_group(id, members, at, lane)
     return lead, nil, riders
   end
@@ -264,6 +186,13 @@ local function is_in_hand(room)
   return at ~= nil and at >= now and at <= now + rules.late_us + rules.window_us
 end
 
+-- What follows the end of a call; an empty `room`: nothing yet, others of its group end right behind.
+-- `first`: as for `turn`.
+local function what_follows(base, room, first, is_free)
+  if room == '' then return {}, is_free and 'freed' or 'others', 0, 0 end
+  return turn(base, room, false, first)
+end
+
 -- What every step does that ends a call unanswered: its request goes back into line where `put_back`
 -- puts it, and the slot to the next in line. Does nothing to a call that this process lost.
 local function end_unanswered(id, base, room, put_back)
@@ -271,7 +200,29 @@ local function end_unanswered(id, base, room, put_back)
   local record = read_record(INFLIGHT, id)
   if not record or leads(id, record) then note_measured(id) end
   if record and not gathered(id, record) then return NOT_BEGUN end
-  local number = land_to_wait(id, record, put_back)
-  local grants, why, ask, put = turn(base, room, false, number ~= nil)
-  return { now, grants, why, ask, put }
+  local number, is_free = land_to_wait(id, record, put_back)
+  return { now, what_follows(base, room, number ~= nil, is_free) }
+end
+
+-- The same for several of a group, which go to the head of the line in their order. `ids`: one a line.
+-- `note(id, record, nth, all)` comes before each goes back.
+local function end_together(ids, base, room, note)
+  drop_ended(LEASES)
+  local all, records, any, is_free = {}, {}, false, false
+  for id in string.gmatch(ids, '[^\n]+') do table.insert(all, id) end
+  for i, id in ipairs(all) do
+    records[i] = read_record(INFLIGHT, id) or false
+    if not records[i] or leads(id, records[i]) then note_measured(id) end
+    if records[i] and not gathered(id, records[i]) then return NOT_BEGUN end
+  end
+  -- The first comes last, and stands first then.
+  for i = #all, 1, -1 do
+    local number
+    number, is_free = land_to_wait(all[i], records[i] or nil, function(number, record, id)
+      note(id, record, i, #all)
+      put_head(number, record)
+    end)
+    any = any or number ~= nil
+  end
+  return { now, what_follows(base, room, any, is_free) }
 end

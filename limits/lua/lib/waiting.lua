@@ -17,7 +17,7 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
-local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out
+local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
 local numbers_before, turns_before
 do
   local NEAR = 32
@@ -159,6 +159,22 @@ do
     elseif index == entries(list) - 1 then
       drop_last_gaps(list)
     end
+  end
+
+  -- Takes the entries at these indexes, in their order, out of a list: nobody else moves.
+  function take_riders(list, indexes)
+    local first, left = 0, entries(list)
+    while indexes[first + 1] == first do first = first + 1 end
+    if first > 0 then
+      call('LTRIM', list, first, -1)
+      left = left - first
+      set_order(list, left, order(list).first + first, left > 0 and order(list).gaps or 0)
+    end
+    for i = first + 1, #indexes do call('LSET', list, indexes[i] - first, '') end
+    if left == 0 then return end
+    set_order(list, left, order(list).first, order(list).gaps + #indexes - first)
+    drop_gaps(list)
+    if #indexes > first and indexes[#indexes] - first == left - 1 then drop_last_gaps(list) end
   end
 end
 

@@ -7,6 +7,8 @@
             │                        ├─repeat→ retry ─────────────┤         drain job
             │                        └─die→ record it → finish ───┤
             └─not sent, not stored, or this worker stops→ hand back ┘
+
+`group.py` does the same for several calls under one permit.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from service.ports import (
     Defects,
     Done,
     Drains,
+    LeftOut,
     Limits,
     MalformedCounts,
     Mirror,
@@ -41,6 +44,7 @@ from tracking.errors import (
     LimitsBroken,
     NotStarted,
     ResultsDown,
+    TrackingError,
     TubesDown,
     UnreadableAnswer,
     UnstorableAnswer,
@@ -100,6 +104,8 @@ class CallRunner:
     def __init__(self, work_of: WorkOf, stores: Stores, tasks: Tasks, slots: CallSlots) -> None:
         self.schedule: Callable[[Line, float], None] = lambda *_: None
         """Has this process ask for a line again at an instant."""
+        self.run_group: Callable[[Sequence[Call]], Awaitable[bool]]
+        """Runs several calls under one permit; GroupRunner sets it."""
         self._work_of = work_of
         self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
         self._drains = stores.drains
@@ -107,26 +113,29 @@ class CallRunner:
         self._deadlines = Deadlines()
 
     async def run(self, calls: Sequence[Call]) -> bool:
-        """Run a group of calls, for which this task has a slot, to its end and what follows it.
+        """Run the calls of a permit, for which this task has a slot, to their end and what follows.
 
-        A worker that stops hands back the calls that have no durable outcome: others go on with
-        them at once. True: the request of the call that ended last waits again.
+        A worker that stops hands back what has no durable outcome: others go on with that at once.
+        True: the request of the call that ended last waits again.
         """
-        left, waits = list(calls), False
+        if len(calls) > 1:
+            return await self.run_group(calls)
+        (call,), ended = calls, False
+        at, began = dt.datetime.now(dt.UTC), time.monotonic()
         try:
-            for call, outcome, attempt in await self._perform(calls):
-                result = await self._end(call, outcome, attempt)
-                left.remove(call)
-                await self.apply(call.line, result)
-                waits = result.waits
+            made = await self.perform(calls)
+            ms = round((time.monotonic() - began) * 1000)
+            outcome = made if isinstance(made, TrackingError) else made[0]
+            result = await self._end(call, outcome, attempt_of(outcome, at, ms))
+            ended = True
+            await self.apply(call.line, result)
         except asyncio.CancelledError:
-            if not left:
+            if ended:
                 raise
-            for call in reversed(left):  # each goes to the head of its list
-                # Its request waits in Redis now, so a drain job is due for the next worker.
-                await self.apply(call.line, await self._hand_back(call))
+            # Its request waits in Redis now, so a drain job is due for the next worker.
+            await self.apply(call.line, await self.hand_back(calls))
             return True
-        return waits
+        return result.waits
 
     async def apply(self, line: Line, result: TakeResult) -> None:
         """Start the calls of a result, give back the other slots, schedule the line's next take.
@@ -162,104 +171,124 @@ class CallRunner:
         await keep_trying(lambda: work.fail(call, error, attempt, final=True))
         await self.apply(call.line, await self._die(call, error))
 
-    async def _perform(self, calls: Sequence[Call]) -> Sequence[tuple[Call, Outcome, Attempt]]:
-        """Do the work of a group under its deadline. Whatever it raises becomes a known error.
+    async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome] | CourierError | NotStarted:
+        """Do the work of a group under its deadline: an outcome for each, or an error of all.
 
-        The outcomes come in the order in which the calls are to end.
+        Whatever it raises becomes a known error.
         """
-        began, at = time.monotonic(), dt.datetime.now(dt.UTC)
         work = self._work_of(calls[0].line)
-        outcomes: Sequence[Outcome]
         try:
-            outcomes = await self._deadlines.hold(calls[0].permit.deadline, work.perform(calls))
+            return await self._deadlines.hold(calls[0].permit.deadline, work.perform(calls))
+        except (CourierError, NotStarted) as error:
+            return error
         except TimeoutError:
-            outcomes = [CourierDown("no whole answer within the call's time-out")] * len(calls)
+            return CourierDown("no whole answer within the call's time-out")
         except Exception as error:  # noqa: BLE001 - never Pending, and never this worker's end
-            emit_unexpected(error, **_names(calls[0]))
-            broke = f"the courier module broke: {type(error).__name__}"
-            outcomes = [UnreadableAnswer(broke)] * len(calls)
-        ms = round((time.monotonic() - began) * 1000)
-        ends = zip(calls, outcomes, strict=True)
-        kept = [(call, outcome, _attempt(outcome, at, ms)) for call, outcome in ends]
-        # Unsent calls go to the head of their list: the last one first, so that the first leads.
-        return kept if calls[0].permit.started else kept[::-1]
+            emit_unexpected(error, **names_of(calls[0]))
+            return UnreadableAnswer(f"the courier module broke: {type(error).__name__}")
 
-    async def _end(self, call: Call, outcome: Outcome, attempt: Attempt) -> TakeResult:
+    async def _end(self, call: Call, outcome: Outcome | NotStarted, attempt: Attempt) -> TakeResult:
         """Make the outcome of a call durable, then end the call. Returns what follows it."""
         if isinstance(outcome, NotStarted):
-            return await self._hand_back(call, outcome)
+            return await self.hand_back([call], outcome)
         if isinstance(outcome, Done) or call.permit.started:
             names = {"slug": call.request.slug, "number": call.request.number}
             emit(Event.CALLED, **names, outcome=attempt.outcome, ms=attempt.ms)
+        if isinstance(outcome, LeftOut):
+            outcome = UnreadableAnswer("it is not about the only number that was asked for")
         try:
             if isinstance(outcome, CourierError):
-                return await self._fail(call, outcome, attempt)
+                return await self.fail(call, outcome, attempt)
             try:
                 work = self._work_of(call.line)
-                await self._durably(call, lambda: work.store(call, outcome, attempt))
+                await self.durably(call, lambda: work.store(call, outcome, attempt))
             except UnreadableAnswer as error:
-                return await self._fail(call, error, attempt)
+                return await self.fail(call, error, attempt)
         except ResultsDown as down:
-            # The lease ends soon, and an outcome that is not durable is none: ask again later.
-            if isinstance(down, _Overdue) or not self._results.is_available:
-                return await self._hand_back(call, down)
-            return await self._fail(call, GivenUp("results_down", down.message), None)
-        result = await self._finish(call, Verdict(State.SUCCESS, outcome.output, attempt=attempt))
+            return await self.not_stored(call, down)
+        verdict = Verdict(State.SUCCESS, outcome.output, attempt=attempt)
+        result = await self.finish([(call, verdict)])
         tag, requests = outcome.tag, call.requests
-        emit(Event.ANSWERED, **_names(call), tag=tag, ms=attempt.ms, requests=requests)
+        emit(Event.ANSWERED, **names_of(call), tag=tag, ms=attempt.ms, requests=requests)
         return result
 
-    async def _fail(self, call: Call, error: CourierError, attempt: Attempt | None) -> TakeResult:
+    def not_stored(
+        self, call: Call, down: ResultsDown, *, last: bool = True
+    ) -> Awaitable[TakeResult]:
+        """End a call of which nothing is stored. Its lease ends soon: it is asked about again."""
+        if self.comes_back(down):
+            return self.hand_back([call], down, last=last)
+        return self.fail(call, given_up(down), None, last=last)
+
+    def comes_back(self, down: TrackingError) -> bool:
+        """Whether MongoDB is away, or lags: for what is not stored nobody is charged then."""
+        return isinstance(down, _Overdue) or not self._results.is_available
+
+    async def fail(
+        self,
+        call: Call,
+        error: CourierError,
+        attempt: Attempt | None,
+        delay: float | None = None,
+        *,
+        last: bool = True,
+    ) -> TakeResult:
         """Note a failed call, then finish or repeat it, or record it as dead, as is decided.
 
-        `attempt`: None where MongoDB, which is there, takes no note of it.
+        `attempt`: None where MongoDB, which is there, takes no note of it. `delay`: that of all
+        numbers of a call for several, none of which is charged.
         """
         if isinstance(error, UnreadableAnswer):
             unstorable = isinstance(error, UnstorableAnswer)
             unread = Event.UNSTORABLE if unstorable else Event.UNREADABLE
-            emit(unread, **_names(call), **_said(error))
+            emit(unread, **names_of(call), **said_of(error))
         decision = self._work_of(call.line).decide(error, call, time.time())
         made = attempt if call.permit.started else None
         if isinstance(decision, Repeat):
             if made:
-                await self._note(call, error, made, final=False)
-            result = await self._repeat(call, replace(decision.setback, attempt=made), error)
+                await self.note(call, error, made, final=False)
+            setback = replace(decision.setback, attempt=made)
+            if delay is not None:
+                setback = replace(setback, charged=False, delay=delay)
+            result = await self._repeat(call, setback, error, last=last)
             if not result.used_up:
                 return result
         if attempt:
-            await self._note(call, error, attempt, final=True)
+            await self.note(call, error, attempt, final=True)
         if isinstance(decision, Refuse):
-            emit(Event.REFUSED, **_names(call), **_said(error), requests=call.requests)
-            return await self._finish(call, _error_verdict(error, made, answered=True))
-        return await self._die(call, error, decision.setback, made)
+            emit(Event.REFUSED, **names_of(call), **said_of(error), requests=call.requests)
+            verdict = _error_verdict(error, made, answered=True)
+            return await self.finish([(call, verdict)], last=last)
+        return await self._die(call, error, decision.setback, made, last=last)
 
-    async def _note(
-        self, call: Call, error: CourierError, attempt: Attempt, *, final: bool
-    ) -> None:
+    async def note(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
+        """Note a failed call in its document. Raises ResultsDown where its operations end so."""
         work = self._work_of(call.line)
         try:
-            await self._durably(call, lambda: work.fail(call, error, attempt, final=final))
+            await self.durably(call, lambda: work.fail(call, error, attempt, final=final))
         except ResultsDown:
             if final:
                 raise
 
-    def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> Awaitable[None]:
+    def durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> Awaitable[None]:
         """Store what came of a call until its deadline, or once. Raises ResultsDown."""
         deadline = call.permit.deadline
         until = max(deadline, time.monotonic() + STORED_SECONDS)
         return self._deadlines.hold(until, keep_trying(store, until=deadline), _Overdue)
 
-    async def _repeat(self, call: Call, setback: Setback, error: CourierError) -> TakeResult:
+    async def _repeat(
+        self, call: Call, setback: Setback, error: CourierError, *, last: bool
+    ) -> TakeResult:
         """Have a failed call repeated later; `used_up`: that was its request's last attempt."""
-        room = self._slots.reserve_for_next()
-        result = await _in_redis(call, lambda: self._limits.retry(call, setback, room))
+        room = self.room(last=last)
+        result = await in_redis(call, lambda: self._limits.retry(call, setback, room))
         if result.used_up:
             return result
         if setback.patience is not None:
-            emit(_PAUSES[setback.why], **_names(call), **_said(error))
+            emit(_PAUSES[setback.why], **names_of(call), **said_of(error))
         else:
             delay = {"attempts": call.attempts, "delay_ms": round(setback.delay * 1000)}
-            emit(Event.RETRIED, **_names(call), **_said(error), **delay)
+            emit(Event.RETRIED, **names_of(call), **said_of(error), **delay)
         return result._replace(waits=True)
 
     async def _die(
@@ -268,28 +297,39 @@ class CallRunner:
         error: CourierError,
         setback: Setback | None = None,
         made: Attempt | None = None,
+        *,
+        last: bool = True,
     ) -> TakeResult:
         """Record a call as dead and end its operations: the worker's last word about it."""
         letter = self._work_of(call.line).letter(call, error)
         await keep_trying(lambda: self._dead.record([letter]))
-        emit(Event.DEAD, **_names(call), **_said(error), requests=call.requests)
+        emit(Event.DEAD, **names_of(call), **said_of(error), requests=call.requests)
         verdict = _error_verdict(error, made, answered=False)
-        return await self._finish(call, verdict._replace(setback=setback))
+        return await self.finish([(call, verdict._replace(setback=setback))], last=last)
 
-    async def _hand_back(self, call: Call, why: Exception | None = None) -> TakeResult:
-        """Put the request of a call back to the head of its list. None: this worker stops."""
-        room = self._slots.reserve_for_next() if why else 0
-        result = await _in_redis(call, lambda: self._limits.hand_back(call, room))
-        emit(Event.HANDED_BACK, **_names(call), **({"why": str(why)} if why else {}))
+    async def hand_back(
+        self, calls: Sequence[Call], why: Exception | None = None, *, last: bool = True
+    ) -> TakeResult:
+        """Put the requests of calls back to the head of their list. None: this worker stops."""
+        room = self.room(last=last) if why else 0
+        result = await in_redis(calls[0], lambda: self._limits.hand_back(calls, room))
+        for call in calls:
+            emit(Event.HANDED_BACK, **names_of(call), **({"why": str(why)} if why else {}))
         return result._replace(waits=True)
 
-    def _finish(self, call: Call, verdict: Verdict) -> Awaitable[TakeResult]:
-        """Give the call's slot at its courier back, and end its operations."""
-        room = self._slots.reserve_for_next()
-        return _in_redis(call, lambda: self._limits.finish(call, verdict, room))
+    def finish(
+        self, ends: Sequence[tuple[Call, Verdict]], *, last: bool = True
+    ) -> Awaitable[TakeResult]:
+        """Give the slot of these calls at their courier back, and end their operations."""
+        room = self._slots.reserve_for_next() if last else None
+        return in_redis(ends[0][0], lambda: self._limits.finish(ends, room))
+
+    def room(self, *, last: bool = True) -> int | None:
+        """The room for what follows; None where other calls of the group end right behind."""
+        return self._slots.reserve_for_next() if last else None
 
 
-async def _in_redis(call: Call, step: Callable[[], Awaitable[TakeResult]]) -> TakeResult:
+async def in_redis(call: Call, step: Callable[[], Awaitable[TakeResult]]) -> TakeResult:
     """End a call in Redis. Over a broken key that is tried until the call's time is over.
 
     Then LimitsBroken is raised, and the sweeper finds the call once its lease has ended.
@@ -300,22 +340,26 @@ async def _in_redis(call: Call, step: Callable[[], Awaitable[TakeResult]]) -> Ta
         except LimitsBroken as error:
             if time.monotonic() + BROKEN_AGAIN_SECONDS > call.permit.deadline:
                 raise
-            emit_unexpected(error, **_names(call))
+            emit_unexpected(error, **names_of(call))
         await asyncio.sleep(BROKEN_AGAIN_SECONDS)
 
 
-def _attempt(outcome: Outcome, at: dt.datetime, ms: int) -> Attempt:
+def attempt_of(outcome: Outcome | NotStarted, at: dt.datetime, ms: int) -> Attempt:
+    """Make the line of a document that tells of this call."""
     match outcome:
         case Done():
             return Attempt(at, outcome.outcome, ms, outcome.http_status)
         case CourierError():
             return Attempt(at, outcome.code, ms, outcome.http_status, outcome.excerpt)
+        case LeftOut():
+            return Attempt(at, "left_out", ms)
         case NotStarted():
             return Attempt(at, "not_started", ms)
     assert_never(outcome)
 
 
-def _names(call: Call) -> dict[str, str]:
+def names_of(call: Call) -> dict[str, str]:
+    """Name a call in a line of the log: its number, who asked, and the trace."""
     names: dict[str, str] = {"slug": call.request.slug, "number": call.request.number}
     if call.operations:
         names |= {"operation": call.operations[0]}
@@ -323,10 +367,15 @@ def _names(call: Call) -> dict[str, str]:
     return names if traced is None else names | {"traceparent": traced}
 
 
-def _said(error: CourierError) -> dict[str, str | int]:
+def said_of(error: CourierError) -> dict[str, str | int]:
     """The fields of a log line about a call that failed; no status where no answer came."""
     status = {} if error.http_status is None else {"status": error.http_status}
     return {"error": error.code, **status, "detail": error.message}
+
+
+def given_up(down: TrackingError) -> GivenUp:
+    """Word that MongoDB, which is there, does not take what came of a call."""
+    return GivenUp("results_down", str(down))
 
 
 def _error_verdict(error: CourierError, made: Attempt | None, *, answered: bool) -> Verdict:

@@ -27,12 +27,13 @@ out (lua/sweep.lua).
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from service.observe.events import Event
 from service.observe.log import emit
-from service.ports import CodeCounts, Done, Outcome, Results
+from service.ports import CodeCounts, Done, LeftOut, Outcome, Results
 from tracking.call import Attempt, Call, DeadLetter, Decision, Die, Refuse, Repeat, Setback
 from tracking.checkpoint import Tracking, output_of
 from tracking.errors import (
@@ -43,8 +44,8 @@ from tracking.errors import (
     InvalidNumber,
     MissingField,
     NoCredentials,
-    NotStarted,
     RateLimited,
+    TrackingError,
     UnreadableAnswer,
     UnstorableAnswer,
 )
@@ -68,6 +69,9 @@ TOLD_MOST = 1_000
 Track = Callable[[Call], Awaitable[Tracking]]
 """Asks the courier of a call. Raises CourierError or NotStarted."""
 
+TrackMany = Callable[[Sequence[Call]], Awaitable[Mapping[str, Tracking | CourierError]]]
+"""Asks the courier of calls under one permit: what it says, by number. Raises as `Track`."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
@@ -79,18 +83,25 @@ class RetryRules:
     give_up_days: int = 7
 
 
+class Asks(NamedTuple):
+    """What asks couriers, for one number and for several."""
+
+    track: Track
+    track_many: TrackMany
+
+
 class TrackingWork:
     """Spends permits at couriers; the flow's Work for lines of the kind TRACKING."""
 
     def __init__(
         self,
-        track: Track,
+        asks: Asks,
         results: Results,
         codes: CodeCounts,
         retry: RetryRules,
         write_job: Callable[[TrackingRequest], bytes],
     ) -> None:
-        self._track = track
+        self._track, self._track_many = asks
         self._results = results
         self._codes = codes
         self._retry = retry
@@ -98,20 +109,38 @@ class TrackingWork:
         self._told: set[tuple[str, str]] = set()
 
     async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
-        """Ask the courier, for one number. What else a module raises is a defect of its own."""
-        (call,) = calls
-        try:
-            tracking = await self._track(call)
-        except (CourierError, NotStarted) as error:
-            return [error]
-        outcome = "answered" if tracking.checkpoints else "not_found"
-        tag, status = str(tracking.tag), tracking.http_status
-        return [Done(outcome, output_of(tracking), tag, tracking, status)]
+        """Ask the courier. What else a module raises is a defect of its own."""
+        found: Iterable[Tracking | CourierError | None]
+        if len(calls) == 1:
+            found = (await self._track(calls[0]),)
+        else:
+            said = await self._track_many(calls)
+            found = [said.get(call.request.number) for call in calls]
+        outcomes = list[Outcome]()
+        for each in found:
+            if isinstance(each, Tracking):
+                outcome = "answered" if each.checkpoints else "not_found"
+                tag, status = str(each.tag), each.http_status
+                outcomes.append(Done(outcome, output_of(each), tag, each, status))
+            else:
+                outcomes.append(each or LeftOut())
+        return outcomes
 
     async def store(self, call: Call, done: Done, attempt: Attempt) -> None:
         """Merge the answer into what is known of the parcel; count its unknown codes."""
         await self._results.save(call, done.content, attempt)
         self._tell_unknown(call, done.content)
+
+    async def store_all(
+        self, answers: Sequence[tuple[Call, Done, Attempt]]
+    ) -> Sequence[TrackingError | None]:
+        """Do as `store` for the answers of a group."""
+        read = [(call, done.content, attempt) for call, done, attempt in answers]
+        errors = await self._results.save_all(read)
+        for (call, tracking, _), error in zip(read, errors, strict=True):
+            if tracking.unknown_codes and error is None:
+                self._tell_unknown(call, tracking)
+        return errors
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Note the failure in the parcel's document."""

@@ -267,6 +267,10 @@ def _is_away(error: PyMongoError) -> bool:
     return isinstance(error, ConnectionFailure) or error.timeout
 
 
+_Waiting = tuple[Sequence[In], asyncio.Future[Any], bool]
+"""Items of one caller, who waits for the future of them, and whether they are several."""
+
+
 class Batches(Generic[In, Out]):
     """Collects what `submit` is given, and has `work` do it one batch at a time, in order.
 
@@ -285,52 +289,63 @@ class Batches(Generic[In, Out]):
         self._most = most
         self._size = size
         self._loop = asyncio.get_running_loop()
-        self._items: deque[tuple[In, asyncio.Future[Out]]] = deque()
+        self._waiting: deque[_Waiting[In]] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def submit(self, item: In) -> asyncio.Future[Out]:
         """Have one item done. A caller that is cancelled leaves its item in the batch."""
         done: asyncio.Future[Out] = self._loop.create_future()
-        self._items.append((item, done))
+        self._waiting.append(((item,), done, False))
         if self._task is None:
             # It begins after this turn of the loop, so that all of the turn get into one batch.
             self._task = asyncio.create_task(self._run())
         return done
 
+    def submit_all(self, items: Sequence[In]) -> asyncio.Future[list[Out | TrackingError]]:
+        """Have several items done in the same batch; gives the result of each, raises nothing."""
+        done: asyncio.Future[list[Out | TrackingError]] = self._loop.create_future()
+        self._waiting.append((items, done, True))
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        return done
+
     async def _run(self) -> None:
         try:
-            while self._items:
+            while self._waiting:
                 await self._run_one(self._next())
         finally:
             self._task = None
 
-    def _next(self) -> list[tuple[In, asyncio.Future[Out]]]:
-        batch, room = [], self._most
-        while self._items and room > 0:
-            batch.append(self._items.popleft())
-            room -= self._size(batch[-1][0])
+    def _next(self) -> list[_Waiting[In]]:
+        batch, room = list[_Waiting[In]](), self._most
+        while self._waiting and room > 0:
+            batch.append(self._waiting.popleft())
+            room -= sum(map(self._size, batch[-1][0]))
         return batch
 
-    async def _run_one(self, batch: list[tuple[In, asyncio.Future[Out]]]) -> None:
+    async def _run_one(self, batch: list[_Waiting[In]]) -> None:
         results: Sequence[Out | TrackingError] = []
+        items = [item for several, _, _ in batch for item in several]
         try:
-            results = await self._work([item for item, _ in batch])
+            results = await self._work(items)
         except TrackingError as error:
-            results = [error] * len(batch)
+            results = [error] * len(items)
         except Exception as error:  # noqa: BLE001 - a defect; the next batch is done all the same
             emit_unexpected(error)
         finally:
             # A defect, or the end of the worker: those who wait must not wait for ever.
-            self._resolve(batch, results or [ResultsDown("the write was cut off")] * len(batch))
+            self._resolve(batch, results or [ResultsDown("the write was cut off")] * len(items))
 
     @staticmethod
-    def _resolve(
-        batch: Sequence[tuple[In, asyncio.Future[Out]]], results: Sequence[Out | TrackingError]
-    ) -> None:
-        for (_, done), result in zip(batch, results, strict=True):
+    def _resolve(batch: Sequence[_Waiting[In]], results: Sequence[Out | TrackingError]) -> None:
+        start = 0
+        for items, done, several in batch:
+            result, start = results[start], start + len(items)
             if done.done():
                 continue
-            if isinstance(result, TrackingError):
+            if several:
+                done.set_result(results[start - len(items) : start])
+            elif isinstance(result, TrackingError):
                 done.set_exception(copy.copy(result))  # each raise adds to its own traceback
             else:
                 done.set_result(result)

@@ -35,6 +35,12 @@ from tracking.checkpoint import Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
 from tracking.request import MAIN, Account, TrackingRequest
 
+ASKED_ALONE = "asked_alone"
+"""The member that is true where answers for several numbers leave this one out."""
+
+ALONE_FACTOR = 2
+"""By so much a parcel that takes a call of its own is checked less often."""
+
 MAX_ATTEMPTS = 10
 MAX_EXCERPT_BYTES = 1024
 
@@ -178,6 +184,8 @@ def scheduled(document: Document, tag: Tag, at: datetime, recheck: Recheck) -> D
     """Plan the next check of a document, which has this tag, after one at `at`."""
     parcel = ParcelAge(document["_id"], tag, document["created_at"], document["updated_at"])
     due = next_check(parcel, at, recheck) if document["active"] else None
+    if due and ASKED_ALONE in document:
+        due = at + ALONE_FACTOR * (due - at)
     pace = due and pace_of(tag, document.get("expected_delivery"), at, due).text
     document |= {"next_check_at": due, "check_pace": pace}
     return document

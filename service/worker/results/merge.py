@@ -12,6 +12,8 @@ with checkpoints, all of them long       a new document: the number is used agai
 after the stored ones
 with nothing new for so many days        Expired (`[recheck] expires_after_days`)
 without a detail (LASTING)               the stored one stays: who signed, the weight, …
+to a call for this number alone, as      `asked_alone` is true, and the next check is due in twice
+others left it out                       the time, until an answer brings another tag
 ======================================== ==========================================================
 
 A failure that ends an operation makes a parcel Expired that had no answer for so many days. One
@@ -28,6 +30,7 @@ from bson import Int64
 from service.config.schema import Recheck
 from service.worker.results.database import Document
 from service.worker.results.document import (
+    ASKED_ALONE,
     CONTENT,
     LASTING,
     Answer,
@@ -122,6 +125,10 @@ def _answered(
     if not changed and is_active(tag, subtag) and _is_over(document["updated_at"], at, recheck):
         tag, subtag = Tag.EXPIRED, EXPIRED_SUBTAG
         document["updated_at"] = at
+    if old is not None and old["tag"] != tag:
+        document.pop(ASKED_ALONE, None)
+    elif answer.call.alone:
+        document[ASKED_ALONE] = True
     document |= {
         "error": None,
         "tracked_count": document["tracked_count"] + 1,

@@ -12,7 +12,7 @@ from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 from service.worker.results.database import EPOCH, Document, Refusal, change_each
-from service.worker.results.document import document_id
+from service.worker.results.document import ASKED_ALONE, document_id
 from service.worker.results.recheck_policy import Pace, in_turn, read_pace
 from tracking.request import MAIN, Account, Number, Slug
 
@@ -25,7 +25,7 @@ _CHECK = (
     "check_pace",
     "asked_alone",
 )
-_RIDES: Document = {"asked_alone": {"$exists": False}}
+_RIDES: Document = {ASKED_ALONE: {"$exists": False}}
 """Others take a call of their own, and fill none."""
 
 _SOONEST = [("next_check_at", ASCENDING)]

@@ -87,6 +87,12 @@ class Trackings:
         """Store an answer. ResultsDown: repeat it; UnstorableAnswer: it cannot be stored."""
         return self._writes.submit(Answer(call, tracking, attempt))
 
+    def save_all(
+        self, answers: Sequence[tuple[Call, Tracking, Attempt]]
+    ) -> Awaitable[Sequence[TrackingError | None]]:
+        """Store answers in one batch; what `save` would raise of each."""
+        return self._writes.submit_all([Answer(*each) for each in answers])
+
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Store that a call failed, and what could not be read. Raises ResultsDown: repeat it."""
         if isinstance(error, UnreadableAnswer) and error.unread is not None:

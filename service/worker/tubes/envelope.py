@@ -144,6 +144,8 @@ def encode_request(request: TrackingRequest) -> bytes:
         payload["max_age"] = request.max_age
     if request.resend_of is not None:
         payload["resend_of"] = request.resend_of
+    if request.alone:
+        payload["alone"] = True
     meta: dict[str, object] = {}
     if request.put_at is not None:
         meta["enqueued_at"] = request.put_at

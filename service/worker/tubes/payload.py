@@ -89,6 +89,7 @@ def request_from(
         traceparent=traceparent_of(meta.get("traceparent")),
         resend_of=_resend_of(payload.get("resend_of")),
         put_at=put_at or None,
+        alone=payload.get("alone") is True,
     )
 
 

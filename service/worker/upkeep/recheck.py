@@ -29,7 +29,7 @@ from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.worker.results.connection import Store
 from service.worker.results.database import Refusal, log_refused
-from service.worker.results.document import fields_in
+from service.worker.results.document import ASKED_ALONE, fields_in
 from service.worker.results.queries import (
     Search,
     due_for_check,
@@ -184,7 +184,7 @@ class Recheck:
         turn = self._turns.get(slug, 0)
         found = await read(_due_checks, self._store, Search(slug, moment, most, but, turn))
         self._turns[slug] = turn + len(found)
-        share.riding += sum("asked_alone" not in each for each in found)
+        share.riding += sum(ASKED_ALONE not in each for each in found)
         share.room -= len(found)
         if len(found) < most:
             if lacking := min(share.room, -share.riding % share.together):
@@ -284,6 +284,7 @@ def check_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
             origin=Origin.AUTOMATIC,
             expires_at=(moment + EXPIRES_AFTER).timestamp(),
             fields={each: fields[each] for each in FIELDS if each in fields},
+            alone=document.get(ASKED_ALONE) is True,
         )
     )
     request = decode_request(written, lambda slug: (Slug(slug), _KEPT))

@@ -73,9 +73,15 @@ class FailPoints:
 
     def port(self, name: str, port: T) -> T:
         """Wrap the methods of a port that points name; else it comes back as it is."""
-        named = (point.partition(":")[0].partition(".") for point in self._points)
-        methods = {method for of, _, method in named if of == name and hasattr(port, method)}
-        steps = {each: self.step(f"{name}.{each}", getattr(port, each)) for each in methods}
+        points = (point.partition(":")[0].partition(".") for point in self._points)
+        methods = {method for of, _, method in points if of == name and hasattr(port, method)}
+        # What a port does with several at once is the same step.
+        named = {each + more: each for each in methods for more in ("", "_all")}
+        steps = {
+            method: self.step(f"{name}.{each}", getattr(port, method))
+            for method, each in named.items()
+            if hasattr(port, method)
+        }
         return cast("T", _Wrapped(port, steps)) if steps else port
 
     def jobs(self, name: str, on_jobs: OnJobs) -> OnJobs:

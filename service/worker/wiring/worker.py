@@ -22,10 +22,11 @@ from service.observe.log import emit
 from service.ports import Job, Work
 from service.worker.flow.call import CallRunner, Stores, WorkOf
 from service.worker.flow.drain import Drainer
+from service.worker.flow.group import GroupRunner
 from service.worker.flow.handle import Decode, Handler
 from service.worker.flow.receive import Receiver
 from service.worker.flow.tasks import CallSlots, Tasks
-from service.worker.flow.tracking_work import RetryRules, TrackingWork
+from service.worker.flow.tracking_work import Asks, RetryRules, TrackingWork
 from service.worker.preflight.judgement import UnsafeServer
 from service.worker.preflight.survey import watch
 from service.worker.results.dead import Dead
@@ -131,7 +132,9 @@ def assemble(config: Config, parts: Parts) -> Worker:
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
     tracking = _tracking(config, parts, results, codes)
-    runner = CallRunner(_work_of(parts.lines, tracking, points), stores, tasks, slots)
+    work_of = _work_of(parts.lines, tracking, points)
+    runner = CallRunner(work_of, stores, tasks, slots)
+    GroupRunner(runner, work_of, stores.limits)
     drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
     resolve, lines = parts.registry.named, parts.lines
@@ -167,8 +170,9 @@ def assemble(config: Config, parts: Parts) -> Worker:
 def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> Work:
     retry = config.retry
     rules = RetryRules(retry.attempts, retry.first_seconds, retry.cap_seconds, retry.give_up_days)
-    track = Tracker(parts.registry, parts.http).track
-    return TrackingWork(track, results, codes, rules, encode_request)
+    tracker = Tracker(parts.registry, parts.http)
+    asks = Asks(tracker.track, tracker.track_many)
+    return TrackingWork(asks, results, codes, rules, encode_request)
 
 
 def _work_of(lines: AllLines, tracking: Work, points: FailPoints) -> WorkOf:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from simulated.plan import KINDS, OUTAGES, REFUSED_DOCUMENT, Plan, plan_for
+from simulated.plan import KINDS, LEFT_OUT, OUTAGES, REFUSED_DOCUMENT, Plan, plan_for
 from simulated.scripting import Scripting
 from simulated.world import UNBROKEN, Breakage, World
 
@@ -35,7 +35,7 @@ REPAIRS = (
 )
 """Every kind of repair that some seed of a batch must need: else the batch proves little."""
 
-FAULTS = (*KINDS, *OUTAGES, REFUSED_DOCUMENT, "poison", "time to run is over")
+FAULTS = (*KINDS, *OUTAGES, REFUSED_DOCUMENT, LEFT_OUT, "poison", "time to run is over")
 
 
 @dataclass(frozen=True, slots=True)

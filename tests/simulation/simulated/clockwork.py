@@ -176,7 +176,7 @@ class Clockwork:
         error = self.courier.fails(self.now, number)
         if error is None:
             self.answered[number] = self.now
-            self._go_on(await self._limiter.finish(call, Verdict(State.SUCCESS, {}), 20))
+            self._go_on(await self._limiter.finish([(call, Verdict(State.SUCCESS, {}))], 20))
             return
         decision = decide(error, call, BEGAN + self.now, self._retry, self._draw)
         assert isinstance(decision, Die | Repeat)
@@ -190,7 +190,7 @@ class Clockwork:
 
     async def _die(self, call: Call, why: str, verdict: Verdict) -> None:
         self.dead[str(call.request.number)] = self.now, why
-        self._go_on(await self._limiter.finish(call, verdict, 20))
+        self._go_on(await self._limiter.finish([(call, verdict)], 20))
 
     def _go_on(self, result: TakeResult) -> None:
         for call in result.calls:

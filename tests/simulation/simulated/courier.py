@@ -1,4 +1,4 @@
-"""The couriers: what arrives, when, how much at once, and what they answer.
+"""The couriers: what arrives, when, how much at once, and what they answer, also for several.
 
 They judge by their own clock, as a courier would: calls in flight from arrival to answer or hang-up
 (I2), arrivals in every [t, t + 1 s) (I3), calls in flight of one process at all of them (W).
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from simulated.chance import Chance
 from simulated.exchange import Surroundings
 from simulated.loop import Process
-from simulated.plan import Outage, SlugPlan
+from simulated.plan import LEFT_OUT, Outage, SlugPlan
 from tracking.call import Call
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
@@ -24,6 +25,7 @@ from tracking.errors import (
     InvalidNumber,
     NoCredentials,
     RateLimited,
+    RequestRefused,
     UnreadableAnswer,
 )
 
@@ -37,7 +39,11 @@ ALWAYS: Mapping[str, Callable[[], CourierError] | None] = {
     "ALWAYSODD": lambda: UnreadableAnswer("a page for people"),
     "ALWAYSMUM": None,
 }
-"""What a courier says to a number of each kind, each time; None: nothing."""
+"""What a courier says to a number of each kind, each time; None: nothing.
+
+In company the one that cannot be read breaks the parser, and the silent one is left out.
+"""
+ODD, MUM = "ALWAYSODD", "ALWAYSMUM"
 
 POISON = "POISON"
 REFUSED = "REFUSED"
@@ -49,18 +55,27 @@ class Visit:
     """One HTTP request, at the courier."""
 
     slug: str
-    number: str
+    numbers: tuple[str, ...]
     process: Process
     lease_ends: float
-    answer: asyncio.Future[Tracking]
+    answer: asyncio.Future[Any]
     over: bool = False
     paused: bool = False
+
+    @property
+    def number(self) -> str:
+        """The one that kills who asks for it, or the first."""
+        return next((each for each in self.numbers if each.startswith(POISON)), self.numbers[0])
+
+
+Answers = Mapping[str, Tracking | CourierError]
 
 
 @dataclass(slots=True)
 class Couriers:
     """All couriers. `lease` is how long a call's slot is held, in seconds.
 
+    `left_out`: how frequent it is that an answer for several numbers leaves one of them out.
     `concurrency`: calls that one process may have in flight at all of them together.
     """
 
@@ -69,6 +84,7 @@ class Couriers:
     lease: float
     concurrency: int
     outage: Outage | None = None
+    left_out: float = 0.0
     asked_in_outage: int = 0
     arrivals: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
     visits: dict[Visit, None] = field(default_factory=dict)
@@ -79,6 +95,15 @@ class Couriers:
 
     async def track(self, call: Call) -> Tracking:
         """Ask, as a courier's module would. Raises CourierError or NotStarted."""
+        found: Tracking = await self._ask(call, (call.request.number,))
+        return found
+
+    async def track_many(self, calls: Sequence[Call]) -> Answers:
+        """Ask for several numbers at once, as `track`."""
+        found: Answers = await self._ask(calls[0], tuple(call.request.number for call in calls))
+        return found
+
+    async def _ask(self, call: Call, numbers: tuple[str, ...]) -> Any:
         around, chance = self.around, self.around.chance
         process = around.running()
         if chance.strikes("no credentials", process.name, call.request.slug):
@@ -89,28 +114,29 @@ class Couriers:
         if chance.strikes("courier refuses a connection", process.name):
             await asyncio.sleep(chance.delay())
             raise CourierDown("refused")
-        found = await self._request(process, call)
+        found = await self._request(process, call, numbers)
         if chance.draw.random() < 0.1:
             around.trace.repair("second request of a call")
             await call.permit.again()
-            found = await self._request(process, call)
+            found = await self._request(process, call, numbers)
         return found
 
-    async def _request(self, process: Process, call: Call) -> Tracking:
+    async def _request(self, process: Process, call: Call, numbers: tuple[str, ...]) -> Any:
         around = self.around
         await call.permit.before_send()
-        answer: asyncio.Future[Tracking] = around.loop.create_future()
+        answer: asyncio.Future[Any] = around.loop.create_future()
         lease_ends = around.loop.now + self.lease
-        visit = Visit(call.request.slug, call.request.number, process, lease_ends, answer)
+        visit = Visit(call.request.slug, numbers, process, lease_ends, answer)
         around.loop.outside(around.chance.latency(LEAST_LATENCY, MOST_LATENCY), self._arrive, visit)
         call.permit.after_send()
-        around.trace.add(process.name, f"courier < {visit.slug} {visit.number} ({call.id})")
+        told = " ".join(numbers)
+        around.trace.add(process.name, f"courier < {visit.slug} {told} ({call.id})")
         try:
-            tracking = await answer
+            found = await answer
         finally:
             self._end(visit)
         call.permit.answered(0.0)
-        return tracking
+        return found
 
     def hang_up(self, process: Process) -> None:
         """A process died: its connections ended."""
@@ -177,7 +203,7 @@ class Couriers:
 
     def _answer_after(self, visit: Visit) -> float | None:
         chance, who = self.around.chance, visit.slug
-        if ALWAYS.get(visit.number, _error_of) is None:
+        if len(visit.numbers) == 1 and ALWAYS.get(visit.number, _error_of) is None:
             return None
         if chance.strikes("courier silent", who, visit.number):
             return None
@@ -190,17 +216,39 @@ class Couriers:
             return
         error = self._outage_of(visit) or _error_of(visit, self.around.chance)
         self._end(visit)
-        self.answers += 1
         loop = self.around.loop
         way = self.around.chance.latency(LEAST_LATENCY, MOST_LATENCY)
         context = visit.process.context
         if error is not None:
             loop.call_later(way, _set_error, visit.answer, error, context=context)
-        elif self.around.chance.strikes("number not found", visit.slug, visit.number):
-            loop.call_later(way, _set_answer, visit.answer, NOT_FOUND_YET, context=context)
         else:
-            found = _tracking(self.answers, self.around.chance)
+            found = self._found(visit)
             loop.call_later(way, _set_answer, visit.answer, found, context=context)
+
+    def _found(self, visit: Visit) -> Tracking | Answers:
+        if len(visit.numbers) == 1:
+            return self._of_one(visit.slug, visit.number)
+        told: dict[str, Tracking | CourierError] = {}
+        for number in visit.numbers:
+            error = ALWAYS.get(number) or refused(number)
+            if error:
+                told[number] = error()
+            elif number != MUM and not self._leaves_out(visit.slug, number):
+                told[number] = self._of_one(visit.slug, number)
+        return told
+
+    def _of_one(self, slug: str, number: str) -> Tracking:
+        self.answers += 1
+        if self.around.chance.strikes("number not found", slug, number):
+            return NOT_FOUND_YET
+        return _tracking(self.answers, self.around.chance)
+
+    def _leaves_out(self, slug: str, number: str) -> bool:
+        chance = self.around.chance
+        if not self.left_out or not chance.on or chance.draw.random() >= self.left_out:
+            return False
+        self.around.trace.fault(LEFT_OUT, slug, number)
+        return True
 
 
 _OUT: Mapping[str, Callable[[], CourierError]] = {
@@ -216,10 +264,16 @@ def refused(number: str) -> Callable[[], CourierError] | None:
     return lambda: InvalidNumber("never a number of this courier")
 
 
-def _error_of(visit: Visit, chance: Chance) -> Exception | None:
+def _own_error(visit: Visit) -> Exception | None:
+    if len(visit.numbers) > 1:
+        return _spoilt(visit.numbers)
     always = ALWAYS.get(visit.number) or refused(visit.number)
-    if always:
-        return always()
+    return always() if always else None
+
+
+def _error_of(visit: Visit, chance: Chance) -> Exception | None:
+    if own := _own_error(visit):
+        return own
     if chance.strikes("courier answers 500", visit.slug, visit.number):
         return CourierDown("500", http_status=500)
     if chance.strikes("courier answers 429", visit.slug, visit.number):
@@ -232,17 +286,26 @@ def _error_of(visit: Visit, chance: Chance) -> Exception | None:
     return None
 
 
+def _spoilt(numbers: Sequence[str]) -> Exception | None:
+    """What one of several numbers makes of the whole call."""
+    if ODD in numbers:
+        return KeyError("a defect of the module")
+    if any(each.startswith(REFUSED) and int(each[-1]) % 2 for each in numbers):
+        return RequestRefused("400", http_status=400)
+    return None
+
+
 def _tracking(serial: int, chance: Chance) -> Tracking:
     tag = chance.draw.choice((Tag.IN_TRANSIT, Tag.IN_TRANSIT, Tag.DELIVERED))
     scan = Checkpoint("2026-01-02T03:04:05", f"answer {serial}", tag, f"{tag.value}_001")
     return Tracking(tag, scan.subtag, (scan,))
 
 
-def _set_answer(answer: asyncio.Future[Tracking], found: Tracking) -> None:
+def _set_answer(answer: asyncio.Future[Any], found: Tracking | Answers) -> None:
     if not answer.done():
         answer.set_result(found)
 
 
-def _set_error(answer: asyncio.Future[Tracking], error: Exception) -> None:
+def _set_error(answer: asyncio.Future[Any], error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)

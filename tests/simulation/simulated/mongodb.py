@@ -7,6 +7,7 @@ import datetime as dt
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from simulated.plan import REFUSED_DOCUMENT
 from simulated.trace import Trace
 from tracking.call import Attempt, Call, DeadLetter, Verdict
 from tracking.checkpoint import Tag, Tracking, summary
-from tracking.errors import CourierError, UnstorableAnswer
+from tracking.errors import CourierError, ResultsDown, TrackingError, UnstorableAnswer
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -107,6 +108,24 @@ class SimulatedResults:
 
     async def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
         await self._write(f"save {call.request.number}", Answer(call, tracking, attempt))
+
+    async def save_all(
+        self, answers: Sequence[tuple[Call, Tracking, Attempt]]
+    ) -> Sequence[TrackingError | None]:
+        """Store them in two pieces: who asks may vanish between these."""
+        errors: list[TrackingError | None] = []
+        middle = len(answers) // 2
+        for piece in (answers[:middle], answers[middle:]):
+            told = " ".join(call.request.number for call, _, _ in piece)
+            writes = [Answer(*each) for each in piece]
+            try:
+                errors += await self._store.port.ask(f"save {told}", partial(self._all, writes))
+            except ResultsDown as down:
+                errors += [down] * len(piece)
+        return errors
+
+    def _all(self, writes: Sequence[Answer]) -> list[TrackingError | None]:
+        return [self._store.collections.write(each) for each in writes]
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         change = Failure(call, error, attempt, final)

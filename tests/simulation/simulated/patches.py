@@ -13,7 +13,6 @@ service.worker.wiring.worker.Intake     simulated.intake
 service.worker.wiring.worker.Trackings  simulated.mongodb
 service.worker.wiring.worker.Dead       simulated.mongodb
 service.worker.wiring.worker.Tracker    simulated.courier
-service.worker.wiring.worker.TrackingWork   simulated.together
 service.worker.wiring.worker.FailPoints counts the fail points that were reached, and kills there
 service.worker.wiring.worker.request_in simulated.stumbling
 service.worker.wiring.worker.Sweeper    simulated.stumbling

@@ -82,6 +82,8 @@ ALWAYS = ("ALWAYS429", "ALWAYS403", "ALWAYS500", "ALWAYSODD", "ALWAYSMUM")
 TOGETHER_SHARE = 0.4
 """Of the worlds, that have a courier which answers for several numbers in one call."""
 
+LEFT_OUT = "answer leaves a number out"
+
 REFUSED_DOCUMENT = "mongodb refuses a number's document"
 
 
@@ -131,6 +133,8 @@ class Plan:
     """The number whose documents MongoDB refuses, also when all else is mended."""
     always: tuple[str, ...] = ()
     """Numbers that every courier is asked for, and that never succeed."""
+    left_out: float = 0.0
+    """How frequently an answer for several numbers leaves one of them out."""
 
     @property
     def hopeless(self) -> tuple[str, ...]:
@@ -165,6 +169,7 @@ def plan_for(seed: int) -> Plan:
         clock_ahead=draw.uniform(-0.4, 0.4),
         outage=_outage(Random(f"outage {seed}"), slugs, producing),
         always=ALWAYS if seed % 4 == 0 else (),
+        left_out=Random(f"left out {seed}").choice((0.0, 0.05, 0.3)),
         refused=f"{PLAIN}{seed % OFTEN:05}" if seed % 3 == 0 else "",
     )
     return replace(plan, faulty=plan.faulty + LONG_SECONDS) if LONG in plan.rates else plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -56,18 +57,23 @@ class Judge:
         yield from self._left_in_redis()
         yield from self._overtaken()
         for number, times in self.couriers.poisoned.items():
-            if times > self.plan.deaths + 1:
+            if times > self.plan.deaths + 1 + self._halvings():
                 yield "I9", f"{number} killed {times} workers ({self.plan.deaths} deaths)"
         for name in self._unchecked():
             yield "I1", f"never looked at again: {name}"
+
+    def _halvings(self) -> int:
+        """How many workers a number may kill in company, of which no death is counted."""
+        return max(math.ceil(math.log2(each.together)) for each in self.plan.slugs)
 
     def unquiet(self) -> str:
         """What still moves or waits, or "" when nothing does."""
         self.space.tick()
         if self.producer.to_come:
             return f"{self.producer.to_come} requests to be put"
+        hopeless = set(self.plan.hopeless)
         if calls := [
-            each for each in self.couriers.visits if each.number not in self.plan.hopeless
+            each for each in self.couriers.visits if not hopeless.issuperset(each.numbers)
         ]:
             return f"{len(calls)} calls run"
         # What asks for a line to be drained goes round while somebody waits there for ever.

@@ -27,7 +27,6 @@ from simulated.redis_server import RedisServer
 from simulated.scripting import Scripting, Scripts
 from simulated.story import Logger, Points, parcels_under_way
 from simulated.stumbling import stumbling
-from simulated.together import WorkOfGroups
 from simulated.trace import Trace
 from simulated.tubes import TubeServer
 from simulated.verdict import Judge
@@ -75,7 +74,9 @@ class World:
         self.space.replicated = PROMOTED in plan.rates
         self.server = TubeServer(self.loop, self.trace)
         slugs = {each.slug: each for each in plan.slugs}
-        self.couriers = Couriers(self._around, slugs, plan.lease, plan.concurrency, plan.outage)
+        self.couriers = Couriers(
+            self._around, slugs, plan.lease, plan.concurrency, plan.outage, plan.left_out
+        )
         self.mended_at = max(plan.faulty, plan.outage.ends if plan.outage else 0.0)
         self.collections = Collections(self.trace, parcels_under_way(plan), refused=plan.refused)
         self.producer = Producer(plan, self._around, self.server)
@@ -174,7 +175,6 @@ class World:
             "Intake": intake,
             "Trackings": SimulatedResults,
             "Dead": SimulatedDead,
-            "TrackingWork": WorkOfGroups,
             "Tracker": lambda _, __: self.couriers,
             "FailPoints": points,
             **stumbling(self._around.chance),

@@ -1,0 +1,147 @@
+--[[
+groups: is a number that waits still wanted, and who rides with it?
+
+Riders are picked among those next in line, from the list of the lead first, then from the other one: those that
+belong together with the lead. All others keep their places, and lead calls of their own in their turn.
+]]
+local wanted, members_of
+do
+  -- Entries that are looked at for each number that a call takes.
+  local LOOKED_AT = 4
+
+  -- For end_where: whose time was over before a call could be made.
+  local function expired(_, _, till) return till ~= nil and till <= now_ms end
+
+  -- Ends those whose time is over. Returns false when more operations of the number are to be looked at.
+  local function end_expired(number, record)
+    local anon = record.anon
+    local cancelled = not anon and (record.ids or 0) <= 0
+    local doubt = cancelled or record.tills or record.todo or (anon and anon.till)
+    return not doubt or end_where(number, record, EXPIRED, expired)
+  end
+
+  -- The record of a number without one: pushed by hand, or by the original system, it is one plain request. Nil
+  -- when that ends by an answer which is fresh enough.
+  local function by_hand(number, base)
+    local anon = { id = 'hand-' .. base, at = now_ms }
+    local answer = rules.remembers and fresh(call('GET', ANSWER .. number))
+    if answer and serves(answer, {}) and end_anonymous(number, anon, answer) then return nil end
+    return { since = now_ms, anon = anon }
+  end
+
+  -- Returns the record of a number that was popped and the call that runs for it, nil when nobody wants
+  -- it (any more), or false when more of its operations are to be looked at; it is the first in line
+  -- again then.
+  function wanted(number, base)
+    local record = read_record(REQUESTS, number)
+    if not record then
+      -- Who asks for another account has a record: this one could not be read, and waits for a person.
+      if string.find(number, '@', 1, true) then return nil end
+      record = by_hand(number, base)
+      return record, record and running(number)
+    end
+    if record.state == 'later' then change_later('ZREM', LATER, number) end
+    if not end_expired(number, record) then
+      record.state, record.position = nil, push_first(list_of(record), number)
+      write_record(REQUESTS, number, record)
+      return false
+    end
+    local runs = running(number)
+    if nobody_left(record) or not runs then call('HDEL', REQUESTS, number) end
+    return not nobody_left(record) and record or nil, runs
+  end
+
+  -- Whether a number may be called together with others. After a death it is alone: should it have killed the
+  -- worker, nobody else is lost with it once more. And where many wait for it, they take a script's time.
+  local function goes_along(record)
+    return (record.deaths or 0) == 0 and not record.alone and not record.listed
+  end
+
+  local function belongs(record, lead)
+    return goes_along(record) and record.half == lead.half
+      and cover(record.fields, lead.fields) and cover(lead.fields, record.fields)
+  end
+
+  -- Returns the record of a number that rides; nil and whether it leaves its place, as nobody wants it any more.
+  local function rider(number, text, lead, base)
+    local record = text and record_in(REQUESTS, number, text)
+    if text and (not record or record.state) then return nil, false end
+    if not belongs(record or {}, lead) then return nil, false end
+    if not text then
+      record = by_hand(number, base)
+      return record, not record
+    end
+    if not end_expired(number, record) then return nil, false end
+    if nobody_left(record) then return nil, true end
+    return record, false
+  end
+
+  -- Those among entries that may be looked at, with what is known of each: numbers, their indexes, their records and
+  -- their calls. What has no name of a number was pushed by hand; it leads, but does not ride.
+  local function looked_up(entries_here, from, names)
+    local found, indexes, calls = {}, {}, {}
+    for i, entry in ipairs(entries_here) do
+      if entry ~= '' and not names[bare(entry)] and not string.find(entry, '[^%w ._/@-]') then
+        table.insert(found, entry)
+        table.insert(indexes, from + i - 1)
+        table.insert(calls, '=' .. entry)
+      end
+    end
+    if #found == 0 then return found, indexes, {}, {} end
+    return found, indexes, call('HMGET', REQUESTS, unpack(found)), call('HMGET', INFLIGHT, unpack(calls))
+  end
+
+  -- Whether a group takes no more. It may take longer than what is left of the script's time: a call that is not
+  -- full is dearer.
+  local function is_full(group)
+    local RIDER_COSTS = 4
+    return #group.members >= rules.together or budget.left <= -RIDER_COSTS * rules.together
+  end
+
+  -- Adds those of a list's entries that ride; whose entries leave the list is noted in `gone`: names and indexes.
+  -- Returns how many entries there are.
+  local function pick(group, list, from, most, gone)
+    local listed = call('LRANGE', list, from, from + most - 1)
+    local numbers_here, indexes, records, calls = looked_up(listed, from, group.names)
+    for i, number in ipairs(numbers_here) do
+      local is_known = records[i] or not string.find(number, '@', 1, true)
+      if is_known and not calls[i] and not group.names[bare(number)] and not is_full(group) then
+        -- A key of this number may not be what it should be: that is heard when it leads.
+        local done, record, ends = pcall(rider, number, records[i], group.members[1][2], group.base)
+        budget.left = budget.left - (done and record and record.ids or 1)
+        if done and (record or ends) then
+          table.insert(gone.numbers, number)
+          table.insert(gone.indexes, indexes[i])
+        end
+        if done and record then
+          group.names[bare(number)] = true
+          table.insert(group.members, { number, record })
+        end
+      end
+    end
+    return #listed
+  end
+
+  -- The lead and its riders, in the order in which they waited: {number, record} of each. While one call alone tries,
+  -- it is for one number: of several, one that always fails would hide what the others tell.
+  function members_of(number, record, list, base)
+    local group = { members = { { number, record } }, names = { [bare(number)] = true }, base = base }
+    if rules.together == 1 or not goes_along(record) or calls_alone() then return group.members end
+    local left = LOOKED_AT * rules.together
+    for _, each in ipairs({ list, list == MANUAL and AUTOMATIC or MANUAL }) do
+      local gone, from = { numbers = {}, indexes = {} }, 0
+      if numbers(each) > 0 then pass_gaps(each) end
+      while left > 0 and not is_full(group) and from < entries(each) do
+        local most = math.min(left, rules.together - #group.members)
+        local looked = pick(group, each, from, most, gone)
+        if looked == 0 then break end
+        from, left = from + looked, left - looked
+      end
+      if #gone.numbers > 0 then
+        take_riders(each, gone.indexes)
+        call('HDEL', REQUESTS, unpack(gone.numbers))
+      end
+    end
+    return group.members
+  end
+end

@@ -1,0 +1,568 @@
+"""Groups (flow/group.py): several calls under one permit, each with an end of its own.
+
+A group is performed once. What is answered is stored and finished in one go, whatever failed ends
+beside it, and the last end takes what follows. An error of the whole call is one failure, of which
+no number is accused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from flow_ports import REQUEST, TRACKING, Permit, Scene, away, call, runner_of
+
+from service.observe.counts import Counts
+from service.observe.events import Event
+from service.ports import Done, LeftOut, Outcome
+from service.worker.flow import call as call_module
+from service.worker.flow import group as group_module
+from service.worker.flow.tracking_work import RetryRules, decide
+from tracking.call import Attempt, Call, DeadLetter, Decision
+from tracking.checkpoint import Tracking
+from tracking.errors import (
+    AuthFailed,
+    CourierDown,
+    CourierError,
+    InvalidNumber,
+    LimitsBroken,
+    NoCredentials,
+    NotStarted,
+    RateLimited,
+    RequestRefused,
+    ResultsDown,
+    TrackingError,
+    Unread,
+    UnreadableAnswer,
+    UnstorableAnswer,
+    WrongNumber,
+)
+from tracking.operation import State
+from tracking.request import Number
+
+Written = Callable[[], list[dict[str, Any]]]
+
+THIRTY = [f"N{n:03}" for n in range(30)]
+
+OWN: dict[str, Callable[[], CourierError]] = {
+    "D": lambda: CourierDown("nothing is known of this one just now"),
+    "R": lambda: InvalidNumber("never a number of this courier", http_status=200),
+}
+OF_THE_LINE = [
+    CourierDown("503", http_status=503, excerpt="of all"),
+    RateLimited("429", retry_after=30.0, http_status=429),
+    AuthFailed("401", http_status=401),
+    NoCredentials("none are set"),
+]
+OF_A_NUMBER = [
+    RequestRefused("400", http_status=400, excerpt="N002 is no number"),
+    UnreadableAnswer("a web page", http_status=200),
+    WrongNumber("about another", http_status=200),
+    InvalidNumber("it cannot be", http_status=404),
+]
+
+
+class Echo:
+    """A made-up work that answers each number with itself.
+
+    Those that begin with D or R have an error of their own, and those with L are left out.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.journal = scene.journal
+        self.asked: list[list[str]] = []
+        self.whole: Exception | None = None
+        self.hangs = False
+        self.unstored: dict[str, TrackingError] = {}
+        self.stored: list[list[str]] = []
+        self.attempts: list[Attempt] = []
+        self.errors: list[CourierError] = []
+
+    async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
+        self.asked.append([each.request.number for each in calls])
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.whole:
+            raise self.whole
+        return [_outcome(each.request.number) for each in calls]
+
+    async def store(self, call: Call, done: Done, attempt: Attempt) -> None:
+        assert attempt.outcome == done.outcome
+        self.journal.note(f"store {done.content} of {call.id}")
+
+    async def store_all(
+        self, answers: Sequence[tuple[Call, Done, Attempt]]
+    ) -> Sequence[TrackingError | None]:
+        self.stored.append([call.request.number for call, _, _ in answers])
+        self.journal.note(f"store {len(answers)}")
+        return [self.unstored.get(call.request.number) for call, _, _ in answers]
+
+    async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
+        assert attempt.at <= dt.datetime.now(dt.UTC)
+        self.attempts.append(attempt)
+        self.errors.append(error)
+        self.journal.note(f"note {error.code} of {call.id}{', the last' if final else ''}")
+
+    def decide(self, error: CourierError, call: Call, now: float) -> Decision:
+        assert now >= call.waiting_since
+        return decide(error, call, now, RetryRules())
+
+    def letter(self, call: Call, error: CourierError) -> DeadLetter:
+        return DeadLetter(call.id, error.code, error.message, b"")
+
+
+def _outcome(number: str) -> Outcome:
+    if number.startswith("L"):
+        return LeftOut()
+    error = OWN.get(number[0])
+    return error() if error else Done("answered", {"echo": number}, "", number)
+
+
+class Stage(Scene):
+    """A flow of which a line is for echoes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.echo = Echo(self)
+        self.runner = runner_of(self.echo, self.stores, self.tasks, self.slots)
+
+    async def hung(self, *numbers: str) -> asyncio.Task[bool]:
+        """A group that was sent and waits for its answer."""
+        self.echo.hangs = True
+        running = asyncio.create_task(self.runner.run(group(*numbers)))
+        while not self.echo.asked:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        return running
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    return Stage()
+
+
+def group(*numbers: str, **permit: Any) -> list[Call]:
+    """Calls under one permit."""
+    given = Permit(**permit)
+    return [
+        call(id=f"c{n}", permit=given, request=REQUEST._replace(number=Number(number)))
+        for n, number in enumerate(numbers, 1)
+    ]
+
+
+def soon(**more: Any) -> dict[str, Any]:
+    """A permit that ends in a moment."""
+    return {"deadline": time.monotonic() + 0.01, **more}
+
+
+async def test_a_group_is_asked_about_once_then_stored_in_one_go_then_finished_in_one_go(
+    stage: Stage,
+) -> None:
+    assert not await stage.runner.run(group("A", "B"))
+
+    assert stage.echo.asked == [["A", "B"]]
+    assert stage.journal.steps == ["store 2", "finish"]
+    assert stage.limits.finished == ["c1", "c2"]
+    assert [each.output for each in stage.limits.verdicts] == [{"echo": "A"}, {"echo": "B"}]
+    assert [each.attempt.outcome for each in stage.limits.verdicts if each.attempt] == [
+        "answered",
+        "answered",
+    ]
+
+
+async def test_a_group_that_is_answered_makes_no_task_for_each_number(stage: Stage) -> None:
+    made = list[object]()
+    loop = asyncio.get_running_loop()
+    calls = group(*THIRTY)
+
+    def count(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
+        made.append(work)
+        return asyncio.Task(work, loop=loop, **more)
+
+    loop.set_task_factory(count)
+    await stage.runner.run(calls)
+    loop.set_task_factory(None)
+
+    assert made == []
+    assert stage.journal.steps == ["store 30", "finish"]
+
+
+async def test_a_call_for_one_number_is_stored_and_finished_as_before(stage: Stage) -> None:
+    assert not await stage.runner.run(group("A"))
+
+    assert stage.journal.steps == ["store A of c1", "finish"]
+
+
+async def test_one_number_fails_for_itself_and_the_others_are_answered(stage: Stage) -> None:
+    await stage.runner.run(group("A", "D", "B"))
+
+    assert stage.journal.steps == ["store 2", "note courier_down of c2", "retry", "finish"]
+    assert stage.limits.finished == ["c1", "c3"]
+    assert [each.charged for each in stage.limits.setbacks] == [True]
+
+
+async def test_only_the_last_end_of_a_group_takes_what_follows(stage: Stage) -> None:
+    await stage.runner.run(group("D1", "A", "L1", "R1", "D2"))
+
+    assert stage.limits.rooms == [None, None, None, None, 2]
+    assert stage.journal.steps[-1] == "finish"
+
+
+async def test_where_no_number_is_answered_the_last_failure_takes_what_follows(
+    stage: Stage,
+) -> None:
+    assert await stage.runner.run(group("R1", "D1", "D2"))
+
+    assert stage.limits.rooms == [None, None, 2]
+    assert [each.state for each in stage.limits.verdicts] == [State.ERROR]
+    assert len(stage.limits.setbacks) == 2
+
+
+async def test_a_number_that_the_answer_leaves_out_is_asked_about_alone(
+    stage: Stage, written: Written
+) -> None:
+    await stage.runner.run(group("A", "L", "B"))
+    await asyncio.sleep(0)
+
+    assert (stage.limits.alone, stage.limits.finished) == (["c2"], ["c1", "c3"])
+    assert stage.limits.setbacks == [], "it is charged nothing"
+    assert "answer leaves a number out" in [each["event"] for each in written()]
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_an_answer_that_leaves_out_the_only_number_cannot_be_read(stage: Stage) -> None:
+    assert await stage.runner.run(group("L"))
+
+    assert stage.limits.alone == [], "it would be asked about alone for ever"
+    assert [each.why for each in stage.limits.setbacks] == ["unreadable_answer"]
+
+
+async def test_a_group_that_was_not_sent_goes_back_in_its_order_and_in_one_go(
+    stage: Stage,
+) -> None:
+    stage.echo.whole = NotStarted("the grant is long past")
+
+    assert await stage.runner.run(group("A", "B", "C", started=False))
+
+    assert stage.journal.steps == ["hand back"]
+    assert stage.limits.handed_back == ["c1", "c2", "c3"]
+    assert stage.limits.rooms == [2]
+
+
+@pytest.mark.parametrize("error", OF_THE_LINE, ids=lambda error: error.code)
+@pytest.mark.usefixtures("unread_log")
+async def test_an_error_of_the_line_is_charged_to_no_number_of_a_group(
+    stage: Stage, error: CourierError
+) -> None:
+    stage.echo.whole = error
+
+    assert await stage.runner.run(group("A", "B", "C"))
+
+    setbacks = stage.limits.setbacks
+    assert [(each.why, each.charged) for each in setbacks] == [(error.code, False)] * 3
+    assert all(each.brake for each in setbacks), "what stops the line is Redis' to decide, once"
+    assert stage.limits.rooms == [None, None, 2]
+    assert stage.limits.halved == []
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_group_that_failed_is_due_again_at_one_instant(stage: Stage) -> None:
+    stage.echo.whole = CourierDown("503")
+
+    await stage.runner.run(group(*THIRTY))
+
+    assert len({each.delay for each in stage.limits.setbacks}) == 1
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_number_of_a_failing_group_that_fails_for_days_is_dead(stage: Stage) -> None:
+    stage.echo.whole = CourierDown("503")
+    first, second = group("A", "B")
+    old = second._replace(failing_since=time.time() - 8 * 86_400.0)
+
+    await stage.runner.run([first, old])
+
+    assert [each.id for each in stage.dead.letters] == ["c2"]
+    assert (len(stage.limits.setbacks), stage.limits.finished) == (1, ["c2"])
+    assert stage.limits.rooms == [None, 2]
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_group_that_is_not_answered_in_time_fails_as_one(stage: Stage) -> None:
+    stage.echo.hangs = True
+
+    assert await stage.runner.run(group("A", "B", deadline=0.0))
+
+    noted = ["note courier_down of c1", "retry", "note courier_down of c2", "retry"]
+    assert stage.journal.steps == noted
+    assert [each.charged for each in stage.limits.setbacks] == [False, False]
+
+
+@pytest.mark.parametrize("error", OF_A_NUMBER, ids=lambda error: error.code)
+async def test_an_error_that_one_number_may_have_caused_halves_the_group(
+    stage: Stage, written: Written, error: CourierError
+) -> None:
+    stage.echo.whole = error
+
+    assert await stage.runner.run(group("A", "B", "C"))
+
+    assert stage.limits.halved == [["c1", "c2", "c3"]]
+    assert (stage.limits.setbacks, stage.limits.verdicts) == ([], [])
+    assert stage.limits.rooms == [2]
+    [line] = [each for each in written() if "halved" in each["event"]]
+    assert (line["numbers"], line["error"]) == (3, error.code)
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_module_that_breaks_over_several_numbers_halves_the_group(stage: Stage) -> None:
+    stage.echo.whole = KeyError("events")
+
+    await stage.runner.run(group("A", "B"))
+
+    assert stage.limits.halved == [["c1", "c2"]]
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_module_that_breaks_over_one_number_fails_as_before(stage: Stage) -> None:
+    stage.echo.whole = KeyError("events")
+
+    await stage.runner.run(group("A"))
+
+    assert stage.limits.halved == []
+    assert [each.charged for each in stage.limits.setbacks] == [True]
+
+
+@pytest.mark.parametrize("error", [OF_THE_LINE[0], OF_A_NUMBER[0]], ids=lambda error: error.code)
+@pytest.mark.usefixtures("unread_log")
+async def test_the_failure_of_a_group_is_noted_of_each_number_without_the_body(
+    stage: Stage, error: CourierError
+) -> None:
+    stage.echo.whole = error
+
+    await stage.runner.run(group("A", "B"))
+
+    noted = [(each.outcome, each.http_status, each.excerpt) for each in stage.echo.attempts]
+    assert noted == [(error.code, error.http_status, "")] * 2
+    assert error.excerpt, "what was raised is not changed"
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_body_about_several_numbers_is_kept_for_none_of_them(stage: Stage) -> None:
+    error = UnreadableAnswer("a web page", http_status=200)
+    error.unread = Unread("N001", 200, {}, b"<html>")
+    stage.echo.whole = error
+
+    await stage.runner.run(group("A", "B"))
+
+    kept = [each.unread for each in stage.echo.errors if isinstance(each, UnreadableAnswer)]
+    assert kept == [None, None]
+
+
+async def test_the_attempt_of_a_call_is_noted_with_each_number(stage: Stage) -> None:
+    await stage.runner.run(group("A", "R"))
+
+    (refused,) = stage.echo.attempts
+    answered, *_ = [each.attempt for each in stage.limits.verdicts if each.output == {"echo": "A"}]
+    assert answered
+    assert (refused.at, refused.ms) == (answered.at, answered.ms)
+    assert (refused.outcome, answered.outcome) == ("invalid_number", "answered")
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_an_answer_that_cannot_be_stored_is_the_failure_of_its_number_alone(
+    stage: Stage,
+) -> None:
+    stage.echo.unstored = {"B": UnstorableAnswer("a document that MongoDB refuses")}
+
+    await stage.runner.run(group("A", "B", "C"))
+
+    assert stage.limits.finished == ["c1", "c3"]
+    (setback,) = stage.limits.setbacks
+    assert (setback.why, setback.charged) == ("unstorable_answer", True)
+    assert stage.limits.rooms == [None, 2]
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_only_what_is_not_confirmed_is_stored_again(stage: Stage) -> None:
+    stage.echo.unstored = {"B": ResultsDown("no majority yet")}
+    store_all = stage.echo.store_all
+
+    async def confirmed_at_the_second_try(answers: Any) -> Sequence[TrackingError | None]:
+        found = await store_all(answers)
+        stage.echo.unstored.clear()
+        return found
+
+    stage.echo.store_all = confirmed_at_the_second_try  # type: ignore[method-assign]
+
+    await stage.runner.run(group("A", "B", "C"))
+
+    assert stage.echo.stored == [["A", "B", "C"], ["B"]]
+    assert stage.limits.finished == ["c1", "c2", "c3"]
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_what_is_not_stored_while_mongodb_is_away_goes_back_in_its_order(
+    stage: Stage,
+) -> None:
+    stage.results.is_available = False
+    stage.echo.unstored = {each: ResultsDown("away") for each in ("B", "D2")}
+    stage.echo.unstored |= {"C": ResultsDown("away")}
+
+    await stage.runner.run(group("A", "B", "C", **soon()))
+
+    assert (stage.limits.finished, stage.limits.handed_back) == (["c1"], ["c2", "c3"])
+    assert stage.limits.setbacks == []
+    assert stage.journal.steps[-2:] == ["hand back", "finish"]
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_group_that_cannot_be_stored_goes_back_as_it_was(stage: Stage) -> None:
+    stage.results.is_available = False
+    stage.journal.fail("store 3", *away(ResultsDown, 100))
+
+    assert await stage.runner.run(group("A", "B", "C", **soon()))
+
+    assert stage.limits.handed_back == ["c1", "c2", "c3"]
+    assert stage.journal.steps.count("hand back") == 1
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_an_answer_that_a_mongodb_which_is_there_does_not_take_is_charged_to_it_alone(
+    stage: Stage,
+) -> None:
+    stage.echo.unstored = {"B": ResultsDown("it changes all the time")}
+
+    await stage.runner.run(group("A", "B", **soon()))
+
+    assert stage.limits.finished == ["c1"]
+    (setback,) = stage.limits.setbacks
+    assert (setback.why, setback.charged) == ("results_down", True)
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_store_that_hangs_ends_before_the_lease_of_the_group(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_module, "STORED_SECONDS", 0.01)
+
+    async def hang(_: object) -> Sequence[None]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    stage.echo.store_all = hang  # type: ignore[method-assign]
+
+    await stage.runner.run(group("A", "B", **soon()))
+
+    assert stage.limits.handed_back == ["c1", "c2"]
+
+
+async def test_all_of_a_group_are_handed_back_when_the_worker_stops(stage: Stage) -> None:
+    running = await stage.hung("A", "B")
+
+    running.cancel()
+
+    assert await running
+    assert stage.journal.steps == ["hand back"]
+    assert stage.limits.handed_back == ["c1", "c2"], "in their order, so that the first leads again"
+    assert stage.limits.rooms == [0]
+
+
+async def test_what_has_ended_is_not_handed_back_when_the_worker_stops(stage: Stage) -> None:
+    hung = asyncio.Event()
+    retry = stage.limits.retry
+
+    async def hang_over_c3(failed: Call, *more: Any) -> Any:
+        if failed.id == "c3":
+            hung.set()
+            await asyncio.Event().wait()
+        return await retry(failed, *more)
+
+    stage.limits.retry = hang_over_c3  # type: ignore[method-assign]
+    running = asyncio.create_task(stage.runner.run(group("A", "D1", "D2", "B")))
+    await hung.wait()
+    await asyncio.sleep(0)
+
+    running.cancel()
+
+    assert await running
+    assert stage.limits.handed_back == ["c1", "c3", "c4"]
+
+
+async def test_a_group_that_has_ended_is_not_handed_back(stage: Stage) -> None:
+    hung = asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        hung.set()
+        await asyncio.Event().wait()
+
+    stage.runner.apply = hang  # type: ignore[method-assign]
+    running = asyncio.create_task(stage.runner.run(group("A", "B")))
+    await hung.wait()
+
+    running.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert stage.journal.steps == ["store 2", "finish"]
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_defect_over_one_number_stops_none_of_the_others(stage: Stage) -> None:
+    stage.journal.fail("ask alone", LimitsBroken("a key has another type"))
+
+    await stage.runner.run(group("L", "A", "B", **soon()))
+
+    assert stage.limits.finished == ["c2", "c3"]
+
+
+@pytest.mark.parametrize("whole", [None, OF_THE_LINE[0]])
+async def test_a_call_is_logged_and_counted_once_for_its_group_and_each_end_for_itself(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, whole: CourierError | None
+) -> None:
+    told, counts = list[tuple[Event, str, object]](), Counts()
+    counted = counts.of_events()
+
+    def emit(event: Event, **fields: Any) -> None:
+        told.append((event, fields["number"], fields.get("numbers")))
+        counted[event](fields)
+
+    for module in (call_module, group_module):
+        monkeypatch.setattr(module, "emit", emit)
+    stage.echo.whole = whole
+
+    await stage.runner.run(group("A", "B", "C"))
+
+    end = Event.RETRIED if whole else Event.ANSWERED
+    assert told == [(Event.CALLED, "A", 3), *((end, number, None) for number in "ABC")]
+    outcome = whole.code if whole else "answered"
+    assert counts.sums["tracker_courier_calls_total", "usps", outcome] == 1
+
+
+async def test_the_courier_is_asked_for_several_numbers_in_one_call() -> None:
+    scene = Scene()
+
+    await scene.runner.run(group("A", "B"))
+
+    assert scene.journal.steps == ["ask for 2", "save 2", "finish"]
+    assert [each.output for each in scene.limits.verdicts] == [
+        {"tag": "InTransit", "subtag": "InTransit_003", "delivered": False, "checkpoints": 0}
+    ] * 2
+
+
+async def test_a_courier_answers_leaves_out_and_refuses_numbers_of_one_call() -> None:
+    scene = Scene()
+    refused = InvalidNumber("never")
+
+    async def answer(calls: Sequence[Call]) -> dict[str, Tracking | CourierError]:
+        assert len(calls) == 3
+        return {"C": refused, "A": TRACKING}
+
+    scene.answer_many = answer
+
+    await scene.runner.run(group("A", "B", "C"))
+
+    assert scene.limits.alone == ["c2"]
+    assert sorted(scene.limits.finished) == ["c1", "c3"]

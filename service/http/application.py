@@ -231,8 +231,7 @@ class FigureRoutes:
             kinds.add(By.API)
             standing |= await figures_of_lines(self._operations.standings, self._couriers)
             standing |= figures_of_violations(self._operations.violations)
-            behind = await self._operations.operators.behind()
-            standing |= figures_of_plans(behind, self._couriers)
+            standing |= figures_of_plans(await self._operations.operators.behind())
         # Of a thousand lines it takes a while, in which others want their replies.
         body = await asyncio.to_thread(text, kinds, self._counts, standing)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

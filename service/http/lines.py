@@ -130,7 +130,7 @@ class LineNow(TypedDict):
         Meta(description="re-checks that are due and not put yet; null: MongoDB does not answer"),
     ]
     checks_behind_seconds: Annotated[
-        float | None, Meta(description="for how long the first of them is due; 0: none is")
+        float | None, Meta(description="for how long the first of them is due")
     ]
     counts: Annotated[dict[str, int], Meta(description="what happened in the last hour")]
 

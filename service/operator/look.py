@@ -222,7 +222,7 @@ async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineSnapsho
 def line_members(view: LineSnapshot) -> dict[str, Any]:
     """Say all of a line to machines."""
     shown = dataclasses.asdict(view)
-    return {"slug": shown.pop("line"), **shown, "numbers_a_call": view.numbers_a_call}
+    return {"slug": shown.pop("line"), **shown}
 
 
 def members(view: LineSnapshot) -> dict[str, Any]:

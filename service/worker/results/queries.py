@@ -23,7 +23,7 @@ _CHECK = (
     "account",
     "next_check_at",
     "check_pace",
-    "asked_alone",
+    ASKED_ALONE,
 )
 _RIDES: Document = {ASKED_ALONE: {"$exists": False}}
 """Others take a call of their own, and fill none."""

@@ -208,7 +208,7 @@ def courier_rows(views: Sequence[look.LineSnapshot]) -> list[list[str]]:
 
 
 def _check_rows(views: Sequence[look.LineSnapshot]) -> list[list[str]]:
-    """Word how far re-checks are behind, and how full calls are, of couriers where either matters."""
+    """Word how far re-checks are behind, and how full calls are, where either matters."""
     return [
         [
             view.line,

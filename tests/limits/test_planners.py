@@ -6,7 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.planners import LEASE_SECONDS, Planners
+from limits.workers import LEASE_SECONDS, Planners
 from tracking.request import Slug
 
 USPS, UPS, DHL = Slug("usps"), Slug("ups"), Slug("dhl")

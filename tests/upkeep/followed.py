@@ -27,7 +27,7 @@ from pymongo import InsertOne, UpdateOne, WriteConcern
 
 from devstack.kinds import MONGODB
 from devstack.servers import running
-from limits.planners import LEASE_SECONDS
+from limits.workers import LEASE_SECONDS
 from service.config.schema import Recheck as Settings
 from service.worker.results.connection import Store
 from service.worker.results.database import Document, Names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from followed import PLANNERS, Scale, followed, told
 
-from limits.planners import LEASE_SECONDS
+from limits.workers import LEASE_SECONDS
 from service.worker.upkeep.recheck import PERIOD_SECONDS
 
 LATE_MOST = LEASE_SECONDS + PERIOD_SECONDS * 1.2 * 2 + 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-PLAN = "upkeep/test_plan.py::"
+PLAN = "upkeep/test_recheck_plan.py::"
 PLANNERS = "limits/test_planners.py::"
 POLICY = "results/test_recheck_policy.py::"
 QUERIES = "results/test_queries.py::"

@@ -203,7 +203,7 @@ DUE = _gauge(
     By.API,
     "tracker_checks_due",
     "slug",
-    "Re-checks that are due and not put yet; only of couriers that have some.",
+    "Re-checks that are due and not put yet, 10,000 at most; only of couriers that have some.",
 )
 BEHIND = _gauge(
     By.API,

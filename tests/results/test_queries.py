@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pytest
 from store_parcels import (
     FIRST,
     NAME,
@@ -17,18 +18,19 @@ from store_parcels import (
     on_its_way,
 )
 
+from service.worker.results import queries
 from service.worker.results.connection import Store
 from service.worker.results.database import EPOCH, Document
 from service.worker.results.queries import (
     Behind,
     Search,
-    behind_of,
     checks_behind,
     due_for_check,
     due_slugs,
     early_for_check,
     early_of,
     find_tracking,
+    oldest_of,
     paces_of,
     put_off_checks,
     slugs_with_due,
@@ -177,12 +179,19 @@ async def test_what_fills_a_call_is_due_within_a_tenth_of_its_time_and_found_by_
     assert early_for_check(store.tracking, Search("ups", START, 50)) == []
 
 
-async def test_how_far_checks_are_behind_is_counted_out_of_the_index_alone(store: Store) -> None:
+async def test_how_far_checks_are_behind_is_counted_out_of_the_index_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await store.prepare()
     store.tracking.insert_many([*many(100), {"_id": 7, "active": True, "next_check_at": START}])
     now = START + dt.timedelta(seconds=49.5)
 
     assert checks_behind(store.tracking, now) == {"usps": Behind(50, 49.5)}
     assert checks_behind(store.tracking, START - hours(1)) == {}
-    told = explained(store, {"aggregate": "tracking", "pipeline": behind_of(now), "cursor": {}})
-    assert "'totalDocsExamined': 0" in str(told)
+    monkeypatch.setattr(queries, "COUNTED_MOST", 20)
+    assert checks_behind(store.tracking, now) == {"usps": Behind(20, 49.5)}
+    due = {"active": True, "slug": "usps", "next_check_at": {"$gt": EPOCH, "$lte": now}}
+    asked = {"aggregate": "tracking", "pipeline": oldest_of(due), "cursor": {}}
+    told = str(explained(store, asked))
+    assert "DISTINCT_SCAN" in told
+    assert "'totalDocsExamined': 0" in told

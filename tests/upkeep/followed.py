@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from pymongo import InsertOne, UpdateOne, WriteConcern
+from pymongo import UpdateOne, WriteConcern
 
 from devstack.kinds import MONGODB
 from devstack.servers import running
@@ -203,9 +203,9 @@ class World:
             made = [self._parcel(kind, n) for n in range(round(scale.parcels * kind.part))]
             demand = sum(1 / each.seconds for each in made) / kind.together
             self.lines[kind.slug] = Line(kind, demand / kind.excess)
-            self.store.tracking.bulk_write(
-                [InsertOne(dict(each.document)) for each in made], ordered=False
-            )
+            for begin in range(0, len(made), 2_000):
+                some = made[begin : begin + 2_000]
+                store.tracking.insert_many([dict(each.document) for each in some])
         self.looks = [(BEGAN, n, self._planner()) for n in range(PLANNERS)]
         heapq.heapify(self.looks)
 

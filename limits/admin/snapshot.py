@@ -40,8 +40,8 @@ class LineSnapshot:
     `last_starts_seconds`: until the call is expected to start of the last that waits.
     `hour_left` and `day_left`: calls that the quotas leave, None without such a quota. `counts`:
     what happened in the last hour, as statistics name it; `asked`: somebody ever asked.
-    A call holds `together` numbers at most; `calls` were counted, which had `numbers`: as many
-    where no other number is known. `checks_due` re-checks are due and not put yet, the first of
+    A call holds `together` numbers at most; `calls` were counted, which had `numbers`, or
+    `numbers_a_call` in the mean. `checks_due` re-checks are due and not put yet, the first of
     them for `checks_behind_seconds`; None: MongoDB, which knows, was not asked or is away.
     """
 
@@ -65,6 +65,7 @@ class LineSnapshot:
     together: int = 1
     calls: int = 0
     numbers: int = 0
+    numbers_a_call: float | None = None
     checks_due: int | None = None
     checks_behind_seconds: float | None = None
     counts: dict[str, int] = field(default_factory=dict)
@@ -73,11 +74,6 @@ class LineSnapshot:
     def waiting(self) -> int:
         """All numbers that wait."""
         return self.waiting_manual + self.waiting_automatic + self.waiting_later
-
-    @property
-    def numbers_a_call(self) -> float | None:
-        """How full calls are, None before the first one."""
-        return self.numbers / self.calls if self.calls else None
 
     @property
     def rate_unused(self) -> int:
@@ -247,6 +243,8 @@ def _snapshot(
     why, note = _stop(*answer[8:13])
     now_us, _, bound_by, ends, last = binds
     calls, numbers = (int(each or 0) for each in answer[14])
+    # A version before counted calls alone, each of which had a number.
+    numbers = max(calls, numbers)
     return LineSnapshot(
         line,
         rules.concurrent,
@@ -267,8 +265,8 @@ def _snapshot(
         asked=bool(answer[13]),
         together=rules.together,
         calls=calls,
-        # A version before counted calls alone, each of which had a number.
-        numbers=max(calls, numbers),
+        numbers=numbers,
+        numbers_a_call=numbers / calls if calls else None,
         counts=dict(tally_of(answer[15:-2]).counts),
     )
 

@@ -50,6 +50,7 @@ from service.observe.exposition import CONTENT_TYPE, text
 from service.observe.metrics import HTTP_TIMES, REQUESTS, By
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
+from service.operator.look import behind_in
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -231,8 +232,8 @@ class FigureRoutes:
             kinds.add(By.API)
             standing |= await figures_of_lines(self._operations.standings, self._couriers)
             standing |= figures_of_violations(self._operations.violations)
-            behind = await self._operations.operators.behind()
-            standing |= figures_of_plans(behind, self._couriers)
+            behind = await behind_in(self._operations.stored.stores.tracking)
+            standing |= figures_of_plans(behind)
         # Of a thousand lines it takes a while, in which others want their replies.
         body = await asyncio.to_thread(text, kinds, self._counts, standing)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

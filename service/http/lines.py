@@ -132,10 +132,13 @@ class LineNow(TypedDict):
     numbers_a_call: Annotated[float | None, Meta(description="null before the first call")]
     checks_due: Annotated[
         int | None,
-        Meta(description="re-checks that are due and not put yet; null: MongoDB does not answer"),
+        Meta(
+            description="re-checks that are due and not put yet, 10,000 at most; "
+            "null: MongoDB does not answer"
+        ),
     ]
     checks_behind_seconds: Annotated[
-        float | None, Meta(description="for how long the first of them is due; 0: none is")
+        float | None, Meta(description="for how long the first of them is due")
     ]
     counts: Annotated[dict[str, int], Meta(description="what happened in the last hour")]
 

@@ -203,13 +203,13 @@ DUE = _gauge(
     By.API,
     "tracker_checks_due",
     "slug",
-    "Re-checks that are due and not put yet. Nothing while MongoDB does not answer.",
+    "Re-checks that are due and not put yet, 10,000 at most; only of couriers that have some.",
 )
 BEHIND = _gauge(
     By.API,
     "tracker_checks_behind_seconds",
     "slug",
-    "For how long the first of them is due: how far the plan is behind; 0: none is.",
+    "For how long the first of them is due: so far the plan is behind.",
 )
 VIOLATIONS = _counter(
     By.API,

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pymongo.collection import Collection
+
 from limits.admin.accounts import older_workers
 from limits.admin.running import LiveWorker, RunningCall, running_calls
 from limits.admin.snapshot import BY_HAND, LineSnapshot
@@ -22,7 +24,7 @@ from service.operator.connections import collections_of, redis_of, view_of
 from service.operator.producer import Producer, Tubes
 from service.operator.stored import kept_operation, with_archived
 from service.worker.preflight.judgement import judge_memory
-from service.worker.results.database import Document
+from service.worker.results.database import Document, in_thread
 from service.worker.results.queries import NOTHING_DUE, Behind, checks_behind, find_tracking
 from service.worker.results.statistics import listed_codes
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
@@ -44,6 +46,7 @@ __all__ = [
     "RunningCall",
     "Tubes",
     "UnknownCode",
+    "behind_in",
     "kept_by",
     "line_members",
     "live_workers",
@@ -53,7 +56,6 @@ __all__ = [
     "operation_of",
     "overview",
     "parcel_of",
-    "planned",
     "running",
     "status_of",
     "stored_tracking",
@@ -141,7 +143,7 @@ async def running(config: Config) -> AsyncIterator[Callable[[], Awaitable[list[R
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
     lines, workers, older, tubes, unknown = await asyncio.gather(
-        overview(view, known, planned(config)),
+        overview(view, known, _behind(config)),
         view.workers(),
         older_workers(view.redis),
         asyncio.to_thread(lambda: list(producer.tubes())),
@@ -222,7 +224,7 @@ async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineSnapsho
 def line_members(view: LineSnapshot) -> dict[str, Any]:
     """Say all of a line to machines."""
     shown = dataclasses.asdict(view)
-    return {"slug": shown.pop("line"), **shown, "numbers_a_call": view.numbers_a_call}
+    return {"slug": shown.pop("line"), **shown}
 
 
 def members(view: LineSnapshot) -> dict[str, Any]:
@@ -312,17 +314,20 @@ async def unknown_codes(config: Config) -> Sequence[UnknownCode] | None:
         return None
 
 
-async def planned(config: Config) -> Mapping[str, Behind] | None:
+async def behind_in(tracking: Collection[Document]) -> Mapping[str, Behind] | None:
     """Read how far re-checks are behind, by courier. None when MongoDB does not answer."""
     try:
-        return await asyncio.to_thread(_read_behind, config)
+        return await in_thread(checks_behind, tracking, dt.datetime.now(dt.UTC))
     except ResultsDown:
         return None
 
 
-def _read_behind(config: Config) -> Mapping[str, Behind]:
-    with collections_of(config) as stores:
-        return checks_behind(stores.tracking, dt.datetime.now(dt.UTC))
+async def _behind(config: Config) -> Mapping[str, Behind] | None:
+    try:
+        with collections_of(config) as stores:
+            return await behind_in(stores.tracking)
+    except ResultsDown:
+        return None
 
 
 def _read_codes(config: Config) -> list[UnknownCode]:

@@ -23,11 +23,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from pymongo import InsertOne, UpdateOne, WriteConcern
+from pymongo import UpdateOne, WriteConcern
 
 from devstack.kinds import MONGODB
 from devstack.servers import running
-from limits.planners import LEASE_SECONDS
+from limits.workers import LEASE_SECONDS
 from service.config.schema import Recheck as Settings
 from service.worker.results.connection import Store
 from service.worker.results.database import Document, Names
@@ -198,12 +198,14 @@ class World:
         self.doom: str | None = None
         self.hands = 0
         self.processes = 0
-        self.fast = store.tracking.with_options(write_concern=WriteConcern(1, j=False))
+        self.settings = scale.settings
         for kind in KINDS:
             made = [self._parcel(kind, n) for n in range(round(scale.parcels * kind.part))]
             demand = sum(1 / each.seconds for each in made) / kind.together
             self.lines[kind.slug] = Line(kind, demand / kind.excess)
-            self.fast.bulk_write([InsertOne(dict(each.document)) for each in made], ordered=False)
+            for begin in range(0, len(made), 2_000):
+                some = made[begin : begin + 2_000]
+                store.tracking.insert_many([dict(each.document) for each in some])
         self.looks = [(BEGAN, n, self._planner()) for n in range(PLANNERS)]
         heapq.heapify(self.looks)
 
@@ -221,10 +223,10 @@ class World:
             "created_at": BEGAN - unchanged * DAY,
             "updated_at": BEGAN - unchanged * DAY,
         }
-        longest = self._seconds(scheduled(document, tag, BEGAN, self.scale.settings), BEGAN)
+        longest = self._seconds(scheduled(document, tag, BEGAN, self.settings), BEGAN)
         while True:
             asked = BEGAN - dt.timedelta(seconds=int(longest * self.chance.random()))
-            if self._seconds(scheduled(document, tag, asked, self.scale.settings), BEGAN) >= 0:
+            if self._seconds(scheduled(document, tag, asked, self.settings), BEGAN) >= 0:
                 break
         parcel = self.parcels[name] = Parcel(document, asked)
         parcel.seconds = self._seconds(document, asked)
@@ -321,13 +323,13 @@ class World:
             names.append(self.chance.choice(list(self.parcels)))
             self.hands += 1
         if names:
-            self.fast.bulk_write([self._answered(name) for name in set(names)], ordered=False)
+            self.store.tracking.bulk_write(
+                [self._answered(name) for name in set(names)], ordered=False
+            )
 
     def _answered(self, name: str) -> UpdateOne:
         parcel = self.parcels[name]
-        document = scheduled(
-            parcel.document, Tag(parcel.document["tag"]), self.now, self.scale.settings
-        )
+        document = scheduled(parcel.document, Tag(parcel.document["tag"]), self.now, self.settings)
         parcel.asked, parcel.put = self.now, set()
         parcel.seconds = self._seconds(document, self.now)
         change = {member: document[member] for member in ("next_check_at", "check_pace")}
@@ -381,6 +383,8 @@ class _Process:
 async def followed(uri: str, scale: Scale) -> Verdict:
     """Follow parcels in a database of their own."""
     store = Store(Names(uri, f"followed_{scale.seed}_{scale.parcels}"))
+    # Nothing is to outlive this process, so nobody waits for a disk.
+    store.tracking = store.tracking.with_options(write_concern=WriteConcern(1, j=False))
     try:
         store.client.drop_database(store.tracking.database.name)
         await store.prepare()

@@ -26,7 +26,7 @@ from service.observe.metrics import (
     VIOLATIONS,
     WAITING,
 )
-from service.worker.results.queries import NOTHING_DUE, Behind
+from service.worker.results.queries import Behind
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import courier_line
 from tracking.request import Slug
@@ -54,17 +54,14 @@ async def figures_of_lines(snapshots: LineSnapshots, couriers: Sequence[Slug]) -
         return {(REDIS.name,): 0}
     figures: dict[Key, float] = {(REDIS.name,): 1}
     for line in lines:
-        figures |= _of_line(line)
+        figures |= of_line(line)
     return figures | {(GUARD.name, slug): ms / 1000 for slug, ms in guards.items()}
 
 
-def figures_of_plans(
-    behind: Mapping[str, Behind] | None, couriers: Sequence[Slug]
-) -> dict[Key, float]:
+def figures_of_plans(behind: Mapping[str, Behind] | None) -> dict[Key, float]:
     """Tell how far re-checks are behind; nothing while MongoDB does not answer."""
     figures: dict[Key, float] = {}
-    for slug in couriers if behind is not None else ():
-        due, seconds = (behind or {}).get(slug, NOTHING_DUE)
+    for slug, (due, seconds) in (behind or {}).items():
         figures |= {(DUE.name, slug): due, (BEHIND.name, slug): seconds}
     return figures
 
@@ -74,7 +71,8 @@ def figures_of_violations(violations: Violations) -> dict[Key, float]:
     return {(VIOLATIONS.name, *each): count for each, count in violations.counts.items()}
 
 
-def _of_line(told: LineSnapshot) -> dict[Key, float]:
+def of_line(told: LineSnapshot) -> dict[Key, float]:
+    """Tell how one line stands."""
     slug = told.line
     figures: dict[Key, float] = {
         (WAITING.name, slug, "manual"): told.waiting_manual,

@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,13 +18,12 @@ from service.operator.catalogue import Catalogue
 from service.operator.connections import Collections
 from service.operator.dead import Document, Filter, delete_dead, find
 from service.operator.limits import CourierLimits, Own, change, limits_of
-from service.operator.look import Lines, overview
+from service.operator.look import Lines, behind_in, overview
 from service.operator.pause import Resumed, pausing, resuming
 from service.operator.producer import Producer
 from service.operator.resend import NotResent, of_record, resend
 from service.worker.results.database import in_thread
-from service.worker.results.queries import Behind, checks_behind
-from tracking.errors import ResultsDown, StoreError
+from tracking.errors import StoreError
 from tracking.line import courier_line
 from tracking.request import Slug
 
@@ -63,14 +62,7 @@ class Operators:
 
     async def lines(self, known: Sequence[Slug]) -> Lines:
         """Look at all lines; `known` are all couriers."""
-        return await overview(self._view, known, self.behind())
-
-    async def behind(self) -> Mapping[str, Behind] | None:
-        """Tell how far re-checks are behind, by courier; None while MongoDB does not answer."""
-        try:
-            return await in_thread(checks_behind, self._stores.tracking, dt.datetime.now(dt.UTC))
-        except ResultsDown:
-            return None
+        return await overview(self._view, known, behind_in(self._stores.tracking))
 
     async def line(self, named: str, couriers: Catalogue) -> LineSnapshot:
         """Look at one line, also at one that waits for a courier which is not configured any more.

@@ -12,7 +12,7 @@ from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 from service.worker.results.database import EPOCH, Document, Refusal, change_each
-from service.worker.results.document import document_id
+from service.worker.results.document import ASKED_ALONE, document_id
 from service.worker.results.recheck_policy import Pace, in_turn, read_pace
 from tracking.request import MAIN, Account, Number, Slug
 
@@ -23,9 +23,9 @@ _CHECK = (
     "account",
     "next_check_at",
     "check_pace",
-    "asked_alone",
+    ASKED_ALONE,
 )
-_RIDES: Document = {"asked_alone": {"$exists": False}}
+_RIDES: Document = {ASKED_ALONE: {"$exists": False}}
 """Others take a call of their own, and fill none."""
 
 _SOONEST = [("next_check_at", ASCENDING)]
@@ -44,8 +44,12 @@ class Search(NamedTuple):
     turn: int = 0
 
 
+COUNTED_MOST = 10_000
+"""Beyond so many nobody counts what is due: it would take as long as to read them all."""
+
+
 class Behind(NamedTuple):
-    """How far re-checks are behind: how many are `due`, and for how long the first of them."""
+    """How far re-checks are behind: how many are `due`, COUNTED_MOST at most, and for how long."""
 
     due: int
     seconds: float
@@ -107,8 +111,11 @@ def _first_of_many(
 ) -> list[Document]:
     """Read the first of more than are wanted: of each pace hardly more than are among them."""
     _, now, most, _, turn = search
+    few = max(20, most // 8)
     cursors = {
-        text: tracking.find(_of_pace(wanted, text), _CHECK, sort=_SOONEST, limit=most)
+        text: tracking.find(
+            _of_pace(wanted, text), _CHECK, sort=_SOONEST, limit=most, batch_size=few
+        )
         for text in _paces(tracking, wanted)
     }
     try:
@@ -139,13 +146,21 @@ def early_of(tracking: Collection[Document], search: Search) -> Document:
 
 def checks_behind(tracking: Collection[Document], now: dt.datetime) -> dict[str, Behind]:
     """Count what is due, by slug, and say since when: both out of the index alone."""
-    counted = {"_id": "$slug", "due": {"$sum": 1}, "since": {"$min": "$next_check_at"}}
-    found = tracking.aggregate([{"$match": _due(now)}, {"$group": counted}])
-    return {
-        each["_id"]: Behind(each["due"], (now - each["since"]).total_seconds())
-        for each in found
-        if isinstance(each["_id"], str)
-    }
+    slugs = [slug for slug in slugs_with_due(tracking, now) if isinstance(slug, str)]
+    return {slug: _behind(tracking, _due(now) | {"slug": slug}, now) for slug in slugs}
+
+
+def _behind(tracking: Collection[Document], wanted: Document, now: dt.datetime) -> Behind:
+    since = min((each["since"] for each in tracking.aggregate(oldest_of(wanted))), default=now)
+    due = tracking.count_documents(wanted, limit=COUNTED_MOST)
+    return Behind(due, (now - since).total_seconds())
+
+
+def oldest_of(wanted: Document) -> list[Document]:
+    """Find the oldest of each pace; MongoDB leaps from one pace to the next."""
+    order = {"slug": ASCENDING, "check_pace": ASCENDING, "next_check_at": ASCENDING}
+    group = {"_id": "$check_pace", "since": {"$first": "$next_check_at"}}
+    return [{"$match": wanted}, {"$sort": order}, {"$group": group}]
 
 
 def put_off_checks(

@@ -61,7 +61,7 @@ FOURTH = 4
 EARLY = 0.1
 """By how much of its time a check may be moved, to fill a call."""
 
-_LEADING_BITS = 4
+_LEADING_BITS = 3
 """Paces are so exact, and so few that they are looked up one by one."""
 
 _PACE = re.compile(r"(first|then) ([1-9][0-9]{0,9})( put)?")

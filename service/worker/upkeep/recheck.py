@@ -3,7 +3,7 @@
 `service/worker/results/recheck_policy.py` decides when a check is due, and which ones come first.
 
 All processes look, and one of them plans the checks of a courier: who holds its lease
-(limits/planners.py). Put first, put off afterwards: a planner that vanishes in between leaves the
+(limits/workers.py). Put first, put off afterwards: a planner that vanishes in between leaves the
 check due, and the request's id, made of parcel and due time, keeps a second put from being a second
 operation. Couriers take turns, so that none waits for the parcels of another. A parcel for which
 nobody but shipments asked is checked as long as one of these is active.
@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from limits.planners import LEASE_SECONDS
+from limits.workers import LEASE_SECONDS
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.worker.results.connection import Store
@@ -184,7 +184,7 @@ class Recheck:
         turn = self._turns.get(slug, 0)
         found = await read(_due_checks, self._store, Search(slug, moment, most, but, turn))
         self._turns[slug] = turn + len(found)
-        share.riding += sum("asked_alone" not in each for each in found)
+        share.riding += sum(ASKED_ALONE not in each for each in found)
         share.room -= len(found)
         if len(found) < most:
             if lacking := min(share.room, -share.riding % share.together):

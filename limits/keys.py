@@ -32,6 +32,7 @@ calls_paused:<line>           string why nobody calls                   the end 
 calls_held:<line>             string why somebody paused it, JSON       its end, if one was named
 calls_brake:<line>            string how its calls fail, JSON           24 h after the last failure
 calls_hour:<line>             zset   start id → start, µs               2 h after the last start
+                                     (call id, where numbers count)
 calls_day:<line>              string starts since the daily reset       the daily reset
 tracking:counts:<line>        hash   open operations, calls, their time never
 wait_slugs                    set    lines the sweeper looks at         empty
@@ -52,6 +53,7 @@ tracking:status:<id>          string the operation, JSON                24 h (15
 tracking:to_archive           zset   id → its end, ms                   archived
 tracking:archive_lock1        string who archives                       15 s after it last asked
 tracking:archive_lock2        string who may report what it archived    30 s after it last asked
+tracking:planner:<slug>       string who plans the courier's re-checks   45 s after it last asked
 tracking:events               stream state → id, one for each end       1 h after the newest end
 tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
@@ -197,6 +199,11 @@ def of_line(line: Line) -> LineKeys:
 def status(operation: str) -> str:
     """What became of one operation."""
     return f"{STATUS}{operation}"
+
+
+def planner(slug: str) -> str:
+    """Who plans the re-checks of a courier."""
+    return f"tracking:planner:{slug}"
 
 
 def ten_seconds(at: int) -> str:
@@ -430,6 +437,9 @@ def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:
         "counted": rules.kind.counted,
         **common,
     }
+    if rules.together > 1:
+        body["fill_us"] = rules.fill_us
+        body["quotas_count_numbers"] = rules.quotas_count_numbers
     if rules.per_hour is not None:
         body["per_hour"] = rules.per_hour
     if rules.per_day is not None:

@@ -137,7 +137,7 @@ MUTANTS = (
     Mutant(
         name="what the end of a call took is lost with the reply",
         breaks="I4 I9",
-        where="limits/limiter.py",
+        where="limits/call_ends.py",
         old='        return f"{self.token}-{digest.hexdigest()}"\n',
         new="        return next(self.ids) + digest.hexdigest()\n",
         tests=(REPLIES + "test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply",),
@@ -182,7 +182,7 @@ MUTANTS = (
     Mutant(
         name="a call that is recorded as dead takes what its answer took",
         breaks="I2 I3",
-        where="limits/limiter.py",
+        where="limits/call_ends.py",
         old='f"{call.id} {call.deaths}".encode()',
         new="call.id.encode()",
         tests=(REPLIES + "test_a_call_that_is_answered_and_recorded_as_dead_at_once_takes_twice",),
@@ -318,7 +318,7 @@ MUTANTS = (
     Mutant(
         name="a worker goes on with an epoch that is over",
         breaks="I7",
-        where="limits/limiter.py",
+        where="limits/steps.py",
         old=" or written[1] != (epoch, revision):\n",
         new=":\n",
         tests=(FORGETS + "test_workers_agree_on_one_new_epoch",),
@@ -364,9 +364,10 @@ MUTANTS = (
     Mutant(
         name="sends that were measured while Redis was away are forgotten",
         breaks="I3",
-        where="limits/limiter.py",
-        old="            self._reports.put_back(line, reports)\n",
-        new="",
+        where="limits/steps.py",
+        old="            self._reports.put_back(line, reports)\n            raise\n"
+        "        return list(reply)\n",
+        new="            raise\n        return list(reply)\n",
         tests=(SENDS + "test_a_send_measured_while_redis_was_away_is_reported_when_it_is_back",),
     ),
     Mutant(

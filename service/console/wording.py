@@ -82,6 +82,8 @@ def reason(view: LineSnapshot) -> str:
             return f"{view.concurrent} calls at once are allowed and run"
         case "rate":
             return f"{view.per_second} calls a second are allowed"
+        case "filling":
+            return f"those who wait are to have one call together{_until(view)}"
     return f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
 
 

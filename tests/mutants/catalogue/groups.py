@@ -92,8 +92,8 @@ MUTANTS = (
         name="more numbers go with a call than the rules say",
         breaks="I3",
         where="limits/lua/lib/groups.lua",
-        old="    return #group.members >= group.most or",
-        new="    return #group.members > group.most or",
+        old="    group.most = most_together()\n",
+        new="    group.most = most_together() + 1\n",
         tests=(TAKEN + "test_those_next_in_line_ride_with_the_first_under_one_permit",),
     ),
     Mutant(

@@ -210,8 +210,9 @@ class Limiter(CallEnds):
             case ["granted" | "dying" as word, grant]:
                 call = self._steps.call(line, grant, asked)
                 return Granted(call) if word == "granted" else Dying(call)
-            case ["parked", why, put]:
-                return Parked(str(why), put_drain=put == 1, at_us=int(reply[0]))
+            case ["parked", why, put, *ask]:
+                ask_again = self._clock.monotonic(int(ask[0])) if ask else None
+                return Parked(str(why), put == 1, ask_again, at_us=int(reply[0]))
             case ["ended", state, *why]:
                 return Ended(State(state), *why)
             case ["held", _]:

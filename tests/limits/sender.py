@@ -15,7 +15,7 @@ from limits.keys import write_rules
 from limits.rules import Rules
 from limits.script_file import BATCH, load
 
-RULES = Rules(concurrent=3, per_second=2, max_waiting=6, per_hour=1000, per_day=1000)
+RULES = Rules(concurrent=3, per_second=2, max_waiting=6, per_hour=1000, per_day=1_000_000)
 EPOCH = "walk"
 AT_ONCE = "AT_ONCE = 100"
 INLINE = "INLINE = 16"

@@ -10,6 +10,7 @@ from mutants.catalogue import (
     brake,
     door,
     duty,
+    filling,
     flow,
     forgetting,
     groups,
@@ -28,6 +29,7 @@ from mutants.mutant import Mutant
 CATALOGUE: tuple[Mutant, ...] = (
     *slots.MUTANTS,
     *groups.MUTANTS,
+    *filling.MUTANTS,
     *brake.MUTANTS,
     *room.MUTANTS,
     *pace.MUTANTS,

@@ -58,8 +58,8 @@ MUTANTS = (
         name="a parked request's job goes before its drain job is put",
         breaks="I7 F2",
         where="service/worker/flow/handle.py",
-        old="            case Parked(why, put_drain):\n",
-        new="            case Parked(why, put_drain):\n                await job.delete()\n",
+        old="Parked(why, put_drain, ask_again):\n",
+        new="Parked(why, put_drain, ask_again):\n                await job.delete()\n",
         tests=(ORDER + "test_a_drain_job_is_put_before_the_parked_requests_job_goes",),
     ),
     Mutant(

@@ -40,8 +40,9 @@ bench: $(READY) ## measure it; QUICK=1: small, in a few minutes
 WALKS ?= 1000
 WORKERS ?= 3
 JUDGED := tests/limits/test_random_walk.py tests/limits/test_permit_paced.py \
-  tests/acceptance/test_limits_at_the_courier.py tests/console/test_run.py
-COURIERS ?= 5
+  tests/acceptance/test_limits_at_the_courier.py tests/acceptance/test_many_in_a_call.py \
+  tests/console/test_run.py
+COURIERS ?= 7
 chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
 	@$(if $(SHORT),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))
 	@$(if $(SHORT),,PYTHONPATH=.:tests/reliability $(BIN)/python -m door_storm $(if $(SEED),--seed $(SEED)))

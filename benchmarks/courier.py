@@ -88,5 +88,7 @@ class Courier:
 
 def _read(line: bytes) -> Call:
     target, arrived, ended, late = line.decode().split(" ")
-    _, slug, number = target.split("/")
-    return Call(slug, number, int(arrived), int(ended) or None, late_ns=int(late))
+    _, slug, numbers = target.split("/")
+    number, *riders = numbers.split(",")
+    at_ns, ended_ns = int(arrived), int(ended) or None
+    return Call(slug, number, at_ns, ended_ns, late_ns=int(late), riders=tuple(riders))

@@ -1,14 +1,15 @@
 """A courier that costs next to nothing: every call is stamped, and answered after a set delay.
 
-Run as `python -m benchmarks.courier_stub PORT`. It reads one GET without a body at a time per
-connection, which is all that a worker sends, and understands three requests of its own:
+Run as `python -m benchmarks.courier_stub PORT`. It reads one request at a time per connection: a
+GET for one number, or a POST of json_feed for several. It understands three requests of its own:
 
 ============================== ===================================================================
 GET /_reset?delay_ms=&spread=  forget all calls; answer after `delay_ms`, shortened or lengthened by
                                up to `spread` of itself
 GET /_count                    how many calls have arrived
-GET /_calls                    a line per call: target, arrival, end (monotonic ns; 0: it runs), and
-                               how much earlier it may have come while the stub did not look, in ns
+GET /_calls                    a line per call: target (of a POST /slug/NUMBER,NUMBER,…), arrival,
+                               end (monotonic ns; 0: it runs), and how much earlier it may have come
+                               while the stub did not look, in ns
 ============================== ===================================================================
 
 The collector is off: a courier that stands still lets arrivals bunch, and no sender can foresee
@@ -21,9 +22,11 @@ import asyncio
 import contextlib
 import gc
 import json
+import re
 import selectors
 import sys
 from array import array
+from collections.abc import Sequence
 from functools import partial
 from time import monotonic_ns
 from urllib.parse import parse_qsl, urlsplit
@@ -38,6 +41,7 @@ STALL_NS = round(2 * LOOK_SECONDS * 1_000_000_000)
 
 _END = b"\r\n\r\n"
 _CONTROL = b"/_"
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 
 
 def feed() -> bytes:
@@ -61,7 +65,13 @@ def answer(body: bytes) -> bytes:
     return head.encode() + _END + body
 
 
-FEED = answer(feed())
+FEED_BODY = feed()
+FEED = answer(FEED_BODY)
+
+
+def feed_of(numbers: Sequence[bytes]) -> bytes:
+    """Write the answer to a call for several numbers."""
+    return answer(b"{" + b",".join(b'"%b":%b' % (each, FEED_BODY) for each in numbers) + b"}")
 
 
 class Looks(selectors.DefaultSelector):
@@ -132,17 +142,21 @@ class Connection(asyncio.Protocol):
         arrived_ns = monotonic_ns()
         if self._begun:
             data, arrived_ns = self._begun + data, self._arrived_ns
-        if not data.endswith(_END):
+        posts = data.startswith(b"POST")
+        if not (_is_whole(data) if posts else data.endswith(_END)):
             self._begun, self._arrived_ns = data, arrived_ns
             return
         self._begun = b""
+        if posts:
+            self._call(*_posted(data), arrived_ns)
+            return
         target = data[4 : data.index(b" ", 4)]
         if target.startswith(_CONTROL):
             self._write(answer(self._control(target.decode())))
         else:
-            self._call(target, arrived_ns)
+            self._call(target, (), arrived_ns)
 
-    def _call(self, target: bytes, arrived_ns: int) -> None:
+    def _call(self, target: bytes, numbers: Sequence[bytes], arrived_ns: int) -> None:
         ledger = self._ledger
         index = len(ledger.targets)
         ledger.targets.append(target)
@@ -151,15 +165,16 @@ class Connection(asyncio.Protocol):
         ledger.late.append(self._looks.late_ns(arrived_ns))
         delay = ledger.delay(index)
         if delay:
-            self._loop.call_later(delay, self._answer, index)
+            self._loop.call_later(delay, self._answer, index, numbers)
         else:
-            self._answer(index)
+            self._answer(index, numbers)
 
-    def _answer(self, index: int) -> None:
+    def _answer(self, index: int, numbers: Sequence[bytes]) -> None:
+        told = feed_of(numbers) if numbers else FEED
         # Stamped before the write: the process it wakes may run before this line is reached again.
         if index < len(self._ledger.ended):
             self._ledger.ended[index] = monotonic_ns()
-        self._write(FEED)
+        self._write(told)
 
     def _write(self, data: bytes) -> None:
         if isinstance(self._transport, asyncio.WriteTransport):
@@ -177,6 +192,20 @@ class Connection(asyncio.Protocol):
                 self._ledger.reset(float(told["delay_ms"]) / 1000, float(told["spread"]))
                 gc.collect()
         return b""
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether a POST is read to the end of its body."""
+    head, end, body = data.partition(_END)
+    length = _LENGTH.search(head)
+    return bool(end) and length is not None and len(body) >= int(length[1])
+
+
+def _posted(data: bytes) -> tuple[bytes, Sequence[bytes]]:
+    """Read a POST for several numbers: its target with all of them, and these."""
+    head, _, body = data.partition(_END)
+    numbers = [each.encode() for each in json.loads(body)["numbers"]]
+    return b"%b/%b" % (head[5 : head.index(b" ", 5)], b",".join(numbers)), numbers
 
 
 async def serve(port: int, looks: Looks) -> None:

@@ -112,19 +112,22 @@ class Tubes:
         return _expected(self._answers.readline(), *expected)
 
 
-def request(slug: str, number: str, identity: str = "") -> bytes:
-    """Write the body of a request, with an id if one is given."""
-    payload = {"slug": slug, "number": number} | ({"id": identity} if identity else {})
+def request(slug: str, number: str, identity: str = "", origin: str = "") -> bytes:
+    """Write the body of a request, with an id and an origin if they are given."""
+    named = {"id": identity, "origin": origin}
+    payload = {"slug": slug, "number": number, **{k: v for k, v in named.items() if v}}
     job = {"type": REQUESTS, "payload": payload}
     return json.dumps(job, separators=(",", ":")).encode()
 
 
-def requests(slugs: Iterable[str], each: int, prefix: str = "N") -> Iterator[bytes]:
+def requests(
+    slugs: Iterable[str], each: int, prefix: str = "N", origin: str = ""
+) -> Iterator[bytes]:
     """Write `each` requests for every slug, one slug after the other, round by round."""
     slugs = tuple(slugs)
     for turn in range(each):
         for slug in slugs:
-            yield request(slug, f"{prefix}{turn:09}")
+            yield request(slug, f"{prefix}{turn:09}", origin=origin)
 
 
 def drain(slug: str) -> bytes:

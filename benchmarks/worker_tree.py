@@ -35,11 +35,15 @@ class NotReady(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What differs between runs; all else is as it ships. `limits` overrides `[limits]`."""
+    """What differs between runs; all else is as it ships. `limits` overrides `[limits]`.
+
+    `together`: how many numbers each courier answers for in one call.
+    """
 
     slugs: Sequence[str]
     processes: int = 1
     limits: Mapping[str, int] = field(default_factory=dict)
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,9 @@ def configuration(setting: Setting, at: Addresses) -> str:
         f"[worker]\nprocesses = {setting.processes}",
         "\n".join(["[limits]", *(f"{key} = {n}" for key, n in setting.limits.items())]),
     ]
+    many = f"\nnumbers_per_call = {setting.together}" if setting.together > 1 else ""
     sections += [
-        f'[couriers.{slug}]\nmodule = "json_feed"\nbase_url = "{at.courier}"'
+        f'[couriers.{slug}]\nmodule = "json_feed"\nbase_url = "{at.courier}"{many}'
         for slug in setting.slugs
     ]
     return "\n\n".join(sections) + "\n"

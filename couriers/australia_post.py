@@ -59,7 +59,10 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
     numbers.form(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}", loose=True),
 )
-QUOTA = "told in its answers (`X-RateLimit-Limit`), none published"
+QUOTA = (
+    "10 calls a minute (as users tell, out of its reference), and told in its answers "
+    "(`X-RateLimit-Limit`)"
+)
 VERIFIED = (
     "Australia Post's reference, its status tables and samples; never run against the live site"
 )

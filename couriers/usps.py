@@ -30,10 +30,9 @@ from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, decode, decode_each, inside, place, text
 from couriers.reading.checkpoints import Place, Scan, history, newest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
-from couriers.slugs import ALONE_AT
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
-from tracking.request import Slug, TrackingRequest
+from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:
     from couriers.http.fetch import Fetch
@@ -117,7 +116,9 @@ NOT_YET = frozenset({"150001", "150002", "150003", "150004", "150009"})
 NEVER = frozenset({"150007", "150008", "150010", "150011", "150012"})
 """`error.errors[].code`: another carrier's number, a pickup's, a fraud's; asking again is vain."""
 
-_LEGACY = ALONE_AT[Slug("usps")]
+OLDER = "/tracking/v3"
+"""How the `base_url` of the older service ends, as `couriers.slugs` has it."""
+
 _ROUTED = tuple(
     re.compile(rf"420\d{{{digits}}}(9\d{{21}}(?:\d{{4}})?)", re.ASCII) for digits in (5, 9)
 )
@@ -197,7 +198,7 @@ async def _ask(fetch: Fetch, wanted: Sequence[str], fields: Mapping[str, str]) -
     posted = {"client_id": client, "client_secret": secret, "grant_type": "client_credentials"}
     grant = Grant(fetch.settings.token_url, json=posted)
     inputs = _inputs(fields)
-    if fetch.settings.base_url.rstrip("/").endswith(_LEGACY):
+    if fetch.settings.base_url.rstrip("/").endswith(OLDER):
         query = {"expand": "DETAIL"} | inputs
         return await fetch.get(["tracking", named[0]], query=query, grant=grant)
     asked = [{"trackingNumber": number} | inputs for number in named]

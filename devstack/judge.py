@@ -20,7 +20,8 @@ class Call:
     `arrived_ns` is when its first byte arrived, `ended_ns` when the last byte of the answer left or
     the connection was lost; both are nanoseconds of one monotonic clock. `ended_ns` and `status`
     are None while the call runs, `status` also when no answer was given. `late_ns`: so much earlier
-    it may have arrived in truth, because the site itself stood still.
+    it may have arrived in truth, because the site itself stood still. A call for several numbers
+    is one call: `number` is the first of them, `riders` are the others.
     """
 
     slug: str
@@ -29,6 +30,12 @@ class Call:
     ended_ns: int | None = None
     status: int | None = None
     late_ns: int = 0
+    riders: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Every number that was asked for."""
+        return (self.number, *self.riders)
 
 
 def most_in_flight(calls: Iterable[Call]) -> int:
@@ -74,4 +81,9 @@ def rate_share(calls: Iterable[Call], per_second: int) -> float:
 
 def calls_per_number(calls: Iterable[Call]) -> Counter[tuple[str, str]]:
     """How often each (slug, number) was asked for."""
-    return Counter((call.slug, call.number) for call in calls)
+    return Counter((call.slug, number) for call in calls for number in call.numbers)
+
+
+def most_numbers_in_a_call(calls: Iterable[Call]) -> int:
+    """How many numbers the fullest call asked for."""
+    return max((len(call.numbers) for call in calls), default=0)

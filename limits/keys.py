@@ -32,6 +32,7 @@ calls_paused:<line>           string why nobody calls                   the end 
 calls_held:<line>             string why somebody paused it, JSON       its end, if one was named
 calls_brake:<line>            string how its calls fail, JSON           24 h after the last failure
 calls_hour:<line>             zset   start id → start, µs               2 h after the last start
+                                     (call id, where numbers count)
 calls_day:<line>              string starts since the daily reset       the daily reset
 tracking:counts:<line>        hash   open operations, calls, their time never
 wait_slugs                    set    lines the sweeper looks at         empty
@@ -436,6 +437,9 @@ def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:
         "counted": rules.kind.counted,
         **common,
     }
+    if rules.together > 1:
+        body["fill_us"] = rules.fill_us
+        body["quotas_count_numbers"] = rules.quotas_count_numbers
     if rules.per_hour is not None:
         body["per_hour"] = rules.per_hour
     if rules.per_day is not None:

@@ -42,6 +42,8 @@ ANSWER_KEEP_MOST_SECONDS = 3_600.0
 """And at most: an older one is looked up in MongoDB, or a year's answers would fill Redis."""
 
 
+HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
+
 LAST, FEWEST = 128, 4
 """Answers that count: at two a second those of a minute, and as few as tell anything."""
 
@@ -60,7 +62,8 @@ class Rules:
     """The limits of one line, over all workers: `[limits]` and `[limits.slugs.<slug>]`.
 
     `together` numbers, at most, go with one call, which is what the limits count; the quotas count
-    each number where `quotas_count_numbers`. Re-checks wait `fill_ms` for company at most.
+    each number where `quotas_count_numbers`. Re-checks wait `fill_ms` for company at most, under a
+    quota its mean interval if that is longer.
     `guard_ms` covers the jitter between the courier and us: starts of one lane are at least
     1 s + guard apart. Where more is measured a process widens it by itself, up to `guard_most_ms`.
     `per_hour` holds in any 3,600 s; `per_day` between two resets, at `day_resets_at_seconds` after
@@ -86,6 +89,19 @@ class Rules:
     def window_us(self) -> int:
         """How far apart two starts of one lane are, in microseconds."""
         return 1_000_000 + self.guard_ms * 1_000
+
+    @property
+    def fill_us(self) -> int:
+        """How long a re-check waits for company, in microseconds.
+
+        Under a quota as long as one call comes after the other when it is spent evenly: full calls
+        make the most of it. Quotas that count numbers save nothing by company.
+        """
+        intervals = [self.fill_ms * 1_000]
+        if not self.quotas_count_numbers:
+            quotas = ((HOUR_US, self.per_hour), (DAY_US, self.per_day))
+            intervals += [span // most for span, most in quotas if most]
+        return max(intervals)
 
     @property
     def reach_us(self) -> tuple[int, int]:

@@ -25,6 +25,7 @@ LIBRARY = (
     "lanes",
     "waiting",
     "flight",
+    "filling",
     "groups",
     "taking",
 )

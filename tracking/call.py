@@ -86,12 +86,14 @@ class Granted(NamedTuple):
 class Parked:
     """The request waits in Redis; its job may be deleted.
 
-    `put_drain`: nobody drains this line, so put a job on the tube `wait_list`. `at_us`: when it was
+    `put_drain`: nobody drains this line, so put a job on the tube `wait_list`. `ask_again`: this
+    process has the duty to ask for the line, as after a `TakeResult`. `at_us`: when it was
     admitted, by Redis' clock.
     """
 
     why: str
     put_drain: bool = False
+    ask_again: float | None = field(default=None, compare=False)
     at_us: int = field(default=0, compare=False)
 
 

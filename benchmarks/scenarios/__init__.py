@@ -13,6 +13,7 @@ from benchmarks.scenarios import (
     limited,
     rechecks,
     scripts,
+    thirty,
     unlimited,
 )
 
@@ -21,6 +22,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     unlimited.SCENARIO,
     limited.SCENARIO,
     crowded.SCENARIO,
+    thirty.SCENARIO,
     latency.SCENARIO,
     direct.SCENARIO,
     backlog.SCENARIO,

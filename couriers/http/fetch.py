@@ -253,8 +253,8 @@ class Fetch:
 
     async def _exchange(self, method: str, url: URL, options: dict[str, Any]) -> Answer:
         try:
-            # No `async with`: who reads a body to its end has given its connection back, and who
-            # fails on the way closes it.
+            # No `async with`: a body that is read to its end has given its connection back, and
+            # a read that fails closes it.
             response = await self._http.request(method, url, allow_redirects=False, **options)
             body = await (response.read() if _is_small(response) else _capped(response))
         except (aiohttp.ClientError, OSError) as broken:

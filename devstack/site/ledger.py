@@ -70,6 +70,7 @@ def _judged(entries: Iterable[Entry], per_second: int) -> dict[str, object]:
         "rate_share": round(judge.rate_share(calls, per_second), 4),
         "numbers": len(repeats),
         "most_calls_for_one_number": max(repeats.values(), default=0),
+        "most_numbers_in_a_call": judge.most_numbers_in_a_call(calls),
         "statuses": Counter(str(call.status) for call in calls),
         "faults": Counter(entry.fault for entry in listed if entry.fault),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import struct
 import zlib
@@ -63,7 +64,17 @@ def _answer(reply: Reply, fault: Fault | None, behaviour: Behaviour) -> Answer:
             answer = (200, HTML, {"Content-Type": "text/html"})
         case Fault.TRUNCATED:
             answer = (reply.status, reply.body[: len(reply.body) // 2], reply.headers)
+        case Fault.SENSELESS:
+            answer = (reply.status, _senseless(reply, behaviour), reply.headers)
     return answer
+
+
+def _senseless(reply: Reply, behaviour: Behaviour) -> bytes:
+    """Say 17 of each number that the fault is meant for."""
+    if not reply.riders:
+        return encode(17)
+    told = json.loads(reply.body)
+    return encode({each: 17 if behaviour.befalls(each) else told[each] for each in told})
 
 
 async def _send(

@@ -6,7 +6,7 @@ import http.client
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -88,12 +88,7 @@ class CourierSite:
 
     def calls(self, slug: str | None = None) -> list[Call]:
         """Only the calls that count against the limits, for `devstack.judge`."""
-        names = Call.__dataclass_fields__
-        return [
-            Call(**{name: entry[name] for name in names})
-            for entry in self.entries(slug)
-            if entry["kind"] == Kind.CALL
-        ]
+        return [call_of(entry) for entry in self.entries(slug) if entry["kind"] == Kind.CALL]
 
     def summary(self, per_second: int = 2) -> dict[str, dict[str, Any]]:
         """Give the judge's view by slug; `rate_share` refers to `per_second`."""
@@ -116,3 +111,9 @@ class CourierSite:
         if answer.status != http.client.OK:
             raise StackError(f"the courier site refused {method} {path}: {found['error']}")
         return found
+
+
+def call_of(entry: Mapping[str, Any]) -> Call:
+    """Read a call out of one of the `entries`."""
+    told = {name: entry[name] for name in Call.__dataclass_fields__}
+    return Call(**told | {"riders": tuple(entry["riders"])})

@@ -109,7 +109,7 @@ class Site:
         if request.path.startswith("/_") and parts[0] in {"_calls", "_control", "_reset"}:
             return self._control(request, parts, body)
         reply = _reply(request, parts, body)
-        call = Call(reply.slug, reply.number, arrived_ns, late_ns=late_ns)
+        call = Call(reply.slug, reply.number, arrived_ns, late_ns=late_ns, riders=reply.riders)
         return await self._call(request, reply, call, protocol)
 
     async def _call(
@@ -119,12 +119,12 @@ class Site:
         response = None
         try:
             temper = self._tempers[reply.slug]
-            entry.fault = temper.fault(reply.kind, reply.number)
-            if reply.number.startswith(SILENT):
+            entry.fault = temper.fault(reply.kind, reply.numbers)
+            if any(number.startswith(SILENT) for number in reply.numbers):
                 entry.fault = Fault.HANG
             if reply.kind is Kind.CALL:
                 await temper.hold_back()
-            response = await play(request, reply, entry.fault, temper.behaviour)
+            response = await play(request, temper.mixed_up(reply), entry.fault, temper.behaviour)
         finally:
             if response is None:
                 entry.end(None, caller.lost_ns)

@@ -18,10 +18,12 @@ Uses     context: digits, quiet_until
          waiting: move_due, nobody_waits, numbers, push_last, put_behind, put_head, put_tail, take_out,
            turns_before, waits
          flight: grant, grant_new, granted_before
-         taking: call_drainer, drainer, raise_flag
+         filling: company_ends, hurry_of
+         taking: ask_by, call_drainer, drainer, raise_flag
 
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
-         {now, "parked", why, put}      it waits; put 1: put a drain job
+         {now, "parked", why, put, ask} it waits; put 1: put a drain job; ask: where this process has to ask for
+                                        the line, at this instant, in µs; else none
          {now, "ended", state, why}     it ended before, expired, or a fresh answer was at hand; why: too_late
                                         or wait_list_full of an AUTOMATIC one that was not taken, else none
          {now, "reused", parcel}        its id is that of a request for this other parcel; '' if forgotten
@@ -36,10 +38,12 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
          {now, "rules"}                 they were changed: learn them first
 ]]
-local function parked(id, why)
+-- company: µs until when it may wait for that, or nil; full: this process has no room.
+local function parked(id, why, company, full)
   if nobody_waits() then return { now, 'parked', why, 0 } end
-  raise_flag(waits())
-  return { now, 'parked', why, call_drainer(id) }
+  raise_flag(waits(), company)
+  if not company then return { now, 'parked', why, call_drainer(id) } end
+  return { now, 'parked', why, ask_by(id, company, full) }
 end
 
 -- Sent again it may have been answered since it was parked: the drain job that it asked for is still
@@ -121,7 +125,7 @@ local function go_on(id, request, old, record)
   end
   put_head(number, record)
   call('HDEL', INFLIGHT, old, '=' .. number)
-  return parked(id, lane)
+  return parked(id, lane, company_ends(request) and now, request.full)
 end
 
 -- At least so many operations wait, or run and may wait again, before a request: before a MANUAL one only
@@ -142,7 +146,7 @@ local function too_late(request, idle)
   if not request.till then return nil end
   local list = request.auto and AUTOMATIC or MANUAL
   local turns = idle and 0 or turns_before(list, numbers(list))
-  local starts = starts_at(math.floor(turns / rules.together), now)
+  local starts = starts_at(turns, now)
   return starts - rules.ahead_us > request.till * 1000 and starts or nil
 end
 
@@ -202,10 +206,13 @@ local function ask_courier(id, operation, request, flying)
   end
   local at, lane = nil, 'queue'
   if idle then at, lane = opening_for(request) end
+  local company = at and company_ends(request)
+  if company and company > now then at, lane = nil, 'filling' end
   if not at then
+    record.hurry = hurry_of(request)
     put_tail(number, record)
     enter(operation)
-    return parked(id, lane)
+    return parked(id, lane, company_ends(request), request.full)
   end
   record.job = request.job
   return { now, 'granted', grant_new(id, number, record, operation, at, lane) }
@@ -273,8 +280,10 @@ return function(id, asked, stored)
       join(record, request)
       enter(operation_of(request, name, operation))
     end
+    local hurry = hurry_of(request)
+    if hurry then record.hurry = math.min(record.hurry or hurry, hurry) end
     write_record(REQUESTS, number, record)
-    return parked(id, record.state or 'queue')
+    return parked(id, record.state or 'queue', not record.state and company_ends(request), request.full)
   end
   if is_repeat then return parked(id, 'known') end
   return ask_courier(id, operation_of(request, name, operation), request, flying)

@@ -18,8 +18,7 @@ Returns  {now, grants, why, ask, put}, as in take.lua; why, where nothing is tak
 ]]
 return function(ids, unsent, base, room)
   return end_together(ids, base, room, function(id, record)
-    if not leads(id, record) then return end
     if unsent == '1' then give_start_back(id, record) end
-    if unsent ~= '1' then tally_call('handed_back', record.at) end
+    if unsent ~= '1' and leads(id, record) then tally_call('handed_back', record.at) end
   end)
 end

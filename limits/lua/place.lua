@@ -9,9 +9,10 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     memory: average_time, entries, later, order
          record: read_record
          brake: calls_alone, paused_us
-         lanes: starts_at
+         lanes: in_share, starts_at
          waiting: list_of, nobody_waits, numbers, numbers_before, turns_before, waits
          flight: running
+         filling: leading
 
 Returns  {now, "nowhere"}          nobody waits for the number
          {now, "running", tries}   its call runs; tries: failed calls before it
@@ -20,7 +21,7 @@ Returns  {now, "nowhere"}          nobody waits for the number
            list     manual, automatic, later (a retry that is not due) or behind (its number runs)
            ahead    how many have their turn before; empty where that is not known
            why      what keeps it: no_worker, quiet, paused, probing, rate, concurrency, per_hour, per_day,
-                    retry, running; of a line also empty, when nobody waits
+                    filling (company for its call), retry, running; of a line also empty, when nobody waits
            ends     µs when that ends, starts: µs when the call is expected to start; empty where nobody knows
 ]]
 local LOOKED_AT = 20000 -- entries of a list, for a number that was pushed by hand: half a millisecond
@@ -56,18 +57,22 @@ local function starts_of_a_call()
   return found[1] and found[2] and 1 + found[1] / found[2] or 1
 end
 
--- What keeps a call before which `turns` others start; when that ends; when it is expected to start.
-local function estimate(turns)
-  turns = math.floor(turns / rules.together) -- those that ride together start together
+-- What keeps the call for a number of this list, before which `turns` others have theirs; when that ends; when it
+-- is expected to start.
+local function estimate(turns, list)
   local from, stop, ends = opens()
   if call('EXISTS', 'tracking:workers') == 0 then return 'no_worker', '', '' end
   if not from then return stop, ends, '' end
   -- After a pause one call alone tries; its answer lets the others go.
-  local alone = calls_alone()
-  if alone and turns > 0 then from = from + (average_time() or 0) end
-  local starts, why = starts_at(math.floor(turns * starts_of_a_call()), from)
-  local free, taken = by_slots(turns, from, alone and turns == 0 and 1 or rules.concurrent)
+  local alone, calls = calls_alone(), math.floor(turns / rules.together)
+  if alone and calls > 0 then from = from + (average_time() or 0) end
+  local starts, why = starts_at(turns, from, starts_of_a_call())
+  local free, taken = by_slots(calls, from, alone and calls == 0 and 1 or rules.concurrent)
   if free > starts or taken and free == starts then starts, why = free, 'concurrency' end
+  local _, company = leading()
+  local share = list == AUTOMATIC and calls > 0 and in_share(calls) or 0
+  company = math.max(company or 0, share)
+  if company > starts then starts, why = company, 'filling' end
   if stop then return stop, ends, starts end
   return why, starts, starts
 end
@@ -75,10 +80,11 @@ end
 local function of_line()
   local _, stop, ends = opens()
   if nobody_waits() then return { now, 'line', stop or '', ends, '' } end
+  local list = numbers(AUTOMATIC) > 0 and AUTOMATIC or MANUAL
   local why, until_us, starts = estimate(0)
   if waits() == 0 and not stop and why ~= 'no_worker' then why, until_us = '', '' end
   if starts ~= '' then
-    local _, _, last = estimate(math.max(0, waits() - 1))
+    local _, _, last = estimate(math.max(0, waits() - 1), list)
     local due = later() > 0 and call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 or 0
     starts = math.max(last, due)
     -- What the limits alone keep goes on being kept until the last has started.
@@ -108,7 +114,7 @@ local function of_a_retry(number, record)
   local due = tonumber(call('ZSCORE', LATER, number) or now_ms) * 1000
   local list = list_of(record)
   local turns = turns_before(list, numbers(list)) + (call('ZRANK', LATER, number) or 0)
-  local why, ends, starts = estimate(turns)
+  local why, ends, starts = estimate(turns, list)
   if starts ~= '' and due > starts then
     starts = due
     if ends ~= '' and due > ends then why, ends = 'retry', due end
@@ -133,5 +139,5 @@ return function(number, itself)
   -- Its list was deleted: the next sweep writes it again.
   if not list then return { now, 'waiting', name, '', tries_of(record), 'queue', '', '' } end
   local turns = turns_before(list, numbers_before(list, index))
-  return { now, 'waiting', name, turns, tries_of(record), estimate(turns) }
+  return { now, 'waiting', name, turns, tries_of(record), estimate(turns, list) }
 end

@@ -63,9 +63,8 @@ return function(id, text, base, room)
   local setback = cjson.decode(text)
   if is_used_up(id, setback) then return { now, {}, 'used_up', 0, 0 } end
   return end_unanswered(id, base, room, function(number, record)
-    local is_call = leads(id, record)
-    if is_call and setback.unsent then give_start_back(id, record) end
-    if is_call and not setback.unsent then tally_call('repeated', record.at) end
+    if setback.unsent then give_start_back(id, record) end
+    if leads(id, record) and not setback.unsent then tally_call('repeated', record.at) end
     note_try(record, setback)
     local granted = tonumber(record.granted)
     if setback.attempt then note_call(record, math.floor(granted / 1000), setback.attempt) end

@@ -10,14 +10,15 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     memory: open_operations, signs
          brake: calls_alone, paused_us
-         lanes: starts_at
+         lanes: in_share, starts_at
          waiting: numbers, turns_before
 
 Returns  {now, room}
 ]]
 local function starts_in_time(ahead, within)
-  local calls = math.floor(turns_before(AUTOMATIC, ahead) / rules.together)
-  return starts_at(calls, now) <= now + within * 1000
+  local turns = turns_before(AUTOMATIC, ahead)
+  local share = in_share(math.floor(turns / rules.together))
+  return math.max(starts_at(turns, now), share) <= now + within * 1000
 end
 
 return function(most, within)

@@ -13,8 +13,9 @@ Uses     memory: drop_ended, expect_no_calm
 
 Returns  {now, grants, why, ask, put}
          grants    list of grants, see lib/flight.lua; behind a call's stand those of its riders
-         why       what binds: rate, concurrency, paused, quiet, per_hour, per_day, empty, room, full
-                   (somebody could start, and the room was -1), more, epoch, rules
+         why       what binds: rate, concurrency, paused, quiet, per_hour, per_day, filling (all wait for
+                   company, or for their share of a quota), empty, room, full (somebody could start, and
+                   the room was -1), more, epoch, rules
          ask       µs at which this process has to ask again, 0: it has not
          put       1: put a drain job
 ]]

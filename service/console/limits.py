@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_actions, add_json
 from service.console.output import say, say_json, table
 from service.operator import audit, catalogue, connections, limits
+
+if TYPE_CHECKING:
+    from service.config.schema import Config
+    from tracking.request import Slug
 
 
 def limits_arguments(parser: Parser) -> None:
@@ -22,7 +27,10 @@ def limits_arguments(parser: Parser) -> None:
         optional = "?" if action == "show" else None
         each.add_argument("slug", metavar="SLUG", nargs=optional, help="the courier")
         if action == "set":
-            names = "per_second, concurrent, per_hour, per_day; per_hour=none: no such quota"
+            names = (
+                "per_second, concurrent, per_hour, per_day, together (the numbers in a call); "
+                "per_hour=none: no such quota"
+            )
             each.add_argument("limits", metavar="NAME=NUMBER", nargs="+", help=names)
         if action == "reset":
             each.add_argument(
@@ -37,6 +45,8 @@ def run(options: Options) -> int:
     couriers = catalogue.Catalogue(config)
     slugs = [couriers.resolve(options.slug)[0]] if options.slug else list(couriers.slugs)
     wishes = _wishes(options)
+    if isinstance(wishes, Mapping):
+        _check_together(config, slugs[0], wishes)
     with connections.collections_of(config) as stores:
         if wishes is None:
             return _say(limits.limits_of(config, stores, slugs), as_json=options.json)
@@ -54,6 +64,13 @@ def _wishes(options: Options) -> limits.Own | list[str] | None:
         if options.action == "set":
             return limits.read_wishes(options.limits)
         return limits.named_limits(options.limits) if options.action == "reset" else None
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _check_together(config: Config, slug: Slug, wishes: limits.Own) -> None:
+    try:
+        limits.check_together(config, slug, wishes)
     except ValueError as error:
         raise UsageError(str(error)) from error
 

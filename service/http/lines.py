@@ -23,7 +23,7 @@ from service.http.exchange import (
 )
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
-from service.operator.limits import SETTABLE
+from service.operator.limits import SETTABLE, check_together
 from service.operator.limits import members as limits_members
 from service.operator.look import line_members
 from service.operator.pause import LONGEST_SECONDS, SHORTEST_SECONDS, read_duration
@@ -66,6 +66,7 @@ class WasPaused(msgspec.Struct):
 
 _MANY = Annotated[int, Meta(ge=1, le=1_000_000)]
 _QUOTA = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+_TOGETHER = Annotated[int, Meta(ge=1, le=100)]
 
 
 class NewLimits(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,6 +86,10 @@ class NewLimits(msgspec.Struct, forbid_unknown_fields=True):
     per_day: Annotated[
         _QUOTA | msgspec.UnsetType | None,
         Meta(description="how many calls start in a day: 1 or more; null for no such quota"),
+    ] = msgspec.UNSET
+    together: Annotated[
+        _TOGETHER | msgspec.UnsetType,
+        Meta(description="how many numbers a call carries: 1 up to what the courier answers for"),
     ] = msgspec.UNSET
 
 
@@ -263,6 +268,10 @@ class LineRoutes:
             wishes = {name: each for name, each in given.items() if each is not msgspec.UNSET}
             if not wishes:
                 raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"name one of {', '.join(SETTABLE)}")
+            try:
+                check_together(self._operators.config, slug, wishes)
+            except ValueError as error:
+                raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
         return answer(limits_members(await self._operators.limits(who, slug, wishes)))
 
     async def stats(self, request: web.Request) -> web.Response:

@@ -15,7 +15,7 @@ from limits.admin.line_scripts import newest_revision
 from limits.admin.pause import Pauses
 from limits.rules import Changes, Own
 from service.config.domain import rules_for
-from service.config.schema import Config
+from service.config.schema import Config, together_most
 from service.operator.connections import Collections, book_of, collections_of, redis_of
 from service.worker.results.limit_changes import (
     SETTABLE,
@@ -33,6 +33,7 @@ __all__ = [
     "CourierLimits",
     "Own",
     "change",
+    "check_together",
     "limits_of",
     "members",
     "named_limits",
@@ -75,6 +76,13 @@ def named_limits(words: Iterable[str]) -> list[str]:
     names = list(words)
     checked(dict.fromkeys(names, 1))
     return names
+
+
+def check_together(config: Config, slug: Slug, wishes: Own) -> None:
+    """Check that a courier answers for so many numbers in one call. Raises ValueError."""
+    most = together_most(config, slug)
+    if (wishes.get("together") or 0) > most:
+        raise ValueError(f"together can be {most} at most: {slug} answers for no more in one call")
 
 
 def members(found: CourierLimits) -> dict[str, object]:

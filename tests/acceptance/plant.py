@@ -129,13 +129,18 @@ class Plant:
     def courier(
         self, name: str = "acme", concurrent: int = 20, per_second: int = 2, **behaviour: object
     ) -> str:
-        """Open a courier that is asked by json_feed; gives its slug, which no other plant has."""
+        """Open a courier that is asked by json_feed; gives its slug, which no other plant has.
+
+        Of its `behaviour`, `together` is how many numbers it answers for in one call.
+        """
         slug = f"{name}-{next(self._ground.names)}"
         self.settings[f"couriers.{slug}.module"] = "json_feed"
         self.settings[f"couriers.{slug}.base_url"] = f"{self.site.url}/feed"
         if (concurrent, per_second) != (20, 2):
             self.settings[f"limits.slugs.{slug}.concurrent"] = concurrent
             self.settings[f"limits.slugs.{slug}.per_second"] = per_second
+        if (together := behaviour.pop("together", 1)) != 1:
+            self.settings[f"couriers.{slug}.numbers_per_call"] = together
         self._slugs[slug] = concurrent, per_second
         if behaviour:
             self.site.behave(slug, **behaviour)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +44,13 @@ class Producer:
         body = json.dumps(job | {"meta": meta} if meta else job).encode()
         return self._remember(Put(slug, number, self.put_body(body), members.get("id")))
 
+    def put_all(self, slug: str, numbers: Sequence[str], **members: Any) -> None:
+        """Put a request for each number over one connection, and remember them."""
+        with self.client(REQUESTS) as client:
+            for number in numbers:
+                job = {"type": REQUESTS, "payload": {"slug": slug, "number": number, **members}}
+                self._remember(Put(slug, number, client.put(json.dumps(job).encode())))
+
     def put_placed(self, slug: str, number: str, **placing: int) -> Put:
         """Put a request with a priority or a ttr of its own, and remember it."""
         job = {"type": REQUESTS, "payload": {"slug": slug, "number": number}}
@@ -73,6 +80,11 @@ class Producer:
         with self.client(REQUESTS) as client:
             jobs = [client.put(body.encode()) for _ in range(count)]
         self.acknowledged += [Put(slug, number, job) for job in jobs]
+
+    def pause(self, seconds: int) -> None:
+        """Let nobody reserve a request for so long; 0: from now on everybody may."""
+        with self.client(REQUESTS) as client:
+            client.pause_tube(REQUESTS, seconds)
 
     def jobs(self, tube: str = REQUESTS) -> dict[str, int]:
         """How many jobs of a tube are ready, reserved, delayed, buried."""

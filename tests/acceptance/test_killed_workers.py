@@ -16,6 +16,7 @@ import pytest
 from plant import SHORT, Plant
 from running_worker import RunningWorker, until
 
+from devstack import judge
 from devstack.judge import SECOND_NS
 from service.worker.wiring.failpoints import FailPoint
 from tracking.tally import tally_of
@@ -40,11 +41,15 @@ class Death:
     stopped: bool = False
     couriers: int = 1
     every_seconds: float = BURST_SECONDS
+    together: int = 1
     grace_seconds: float | None = None
 
 
 FAILING = {"fault": "status", "status": 500}
 HANGING = {"fault": "hang"}
+REFUSING = {"fault": "status", "status": 400, "ending": "3"}
+SEVERAL = 5
+"""Numbers in a call: the first two of a burst go alone, then those that wait together."""
 
 DEATHS = {
     FailPoint.RESERVED: Death(),
@@ -60,6 +65,8 @@ DEATHS = {
     FailPoint.RETRIED: Death(FAILING, per_second=10, couriers=2),
     # What runs still when the grace is over is handed back.
     FailPoint.HANDED_BACK: Death(HANGING, stopped=True, grace_seconds=0.3),
+    FailPoint.HALVED: Death(REFUSING, together=SEVERAL),
+    FailPoint.ASKED_ALONE: Death({"leaves_out": 0.5}, together=SEVERAL),
     FailPoint.RECORDED_AS_DEAD: Death(malformed=True),
     FailPoint.DELETED: Death(),
     FailPoint.DRAIN_RESERVED: Death(),
@@ -69,6 +76,16 @@ DEATHS = {
     # one of these has come to rest: there is one for this worker while the others' requests wait.
     FailPoint.SWEPT: Death(couriers=12, every_seconds=0.4),
 }
+
+
+GROUPS = {
+    FailPoint.ANSWERED: Death(together=SEVERAL),
+    FailPoint.STORED: Death(together=SEVERAL),
+    FailPoint.FINISHED: Death(together=SEVERAL),
+    FailPoint.RETRIED: Death(FAILING, per_second=10, couriers=2, together=SEVERAL),
+    FailPoint.TAKEN: Death(together=SEVERAL),
+}
+"""The worker dies at its third visit: the first two are of numbers that went alone."""
 
 
 def test_every_fail_point_is_visited_by_this_file() -> None:
@@ -99,13 +116,35 @@ def test_what_a_killed_worker_held_ends_with_its_neighbour(plant: Plant, point: 
     judge_the_end(plant, slugs, neighbour)
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(each, marks=() if each is FailPoint.STORED else pytest.mark.prove)
+        for each in GROUPS
+    ],
+)
+def test_what_a_killed_worker_held_of_a_group_ends_with_the_next_worker(
+    plant: Plant, point: FailPoint
+) -> None:
+    slugs = couriers(plant, GROUPS[point])
+    doomed = plant.hire(FAILPOINT=f"{point}:3").ready()
+    feed_until_dead(plant, slugs, doomed, GROUPS[point])
+    next_one = plant.hire().ready()
+
+    judge_the_end(plant, slugs, next_one)
+    calls = [call for slug in slugs for call in plant.calls(slug)]
+    assert judge.most_numbers_in_a_call(calls) > 1
+
+
 def couriers(plant: Plant, death: Death) -> list[str]:
     """Couriers as the death wants them; requests outlive their failures."""
     plant.settings["retry.attempts"] = 100
     if death.grace_seconds is not None:
         plant.settings["worker.grace_seconds"] = death.grace_seconds
     return [
-        plant.courier(latency=0.1, per_second=death.per_second, **death.behaviour)
+        plant.courier(
+            latency=0.1, per_second=death.per_second, together=death.together, **death.behaviour
+        )
         for _ in range(death.couriers)
     ]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Timer
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -56,6 +59,35 @@ def test_the_courier_answers_what_the_feed_module_reads() -> None:
 
     assert len(tracking.checkpoints) == 8
     assert len(feed()) == pytest.approx(1400, abs=50)
+
+
+def test_the_courier_answers_for_several_numbers_in_one_call(courier: Courier) -> None:
+    courier.reset()
+    body = json.dumps({"numbers": ["A1", "B2", "C3"]})
+    with closing(http.client.HTTPConnection(urlsplit(courier.url).netloc, timeout=10)) as asking:
+        for _ in range(2):
+            asking.request("POST", "/acme", body)
+            told = json.loads(asking.getresponse().read())
+            assert told == dict.fromkeys(("A1", "B2", "C3"), json.loads(feed()))
+
+    assert courier.count() == 2
+    assert [(call.slug, call.numbers) for call in courier.calls()] == [
+        ("acme", ("A1", "B2", "C3"))
+    ] * 2
+
+
+def test_a_post_that_arrives_in_pieces_is_read_to_its_end(courier: Courier) -> None:
+    courier.reset()
+    place = urlsplit(courier.url)
+    body = b'{"numbers":["A1"]}'
+    whole = b"POST /acme HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    with socket.create_connection((str(place.hostname), place.port or 0), 10) as asking:
+        for piece in (whole[:3], whole[3:-5], whole[-5:]):
+            asking.sendall(piece)
+            time.sleep(0.05)
+        assert asking.recv(100).startswith(b"HTTP/1.1 200")
+
+    assert [call.numbers for call in courier.calls()] == [("A1",)]
 
 
 def test_the_courier_knows_how_long_it_stood_still(courier: Courier) -> None:

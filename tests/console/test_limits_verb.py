@@ -19,7 +19,13 @@ def test_what_is_set_holds_over_the_file_until_it_is_reset(
     done = run("limits", "set", "usps", "per_second=5", "per_hour=none", "--json")
     assert done.code == 0
     (told,) = done.json
-    assert told["limits"] == {"per_second": 5, "concurrent": 20, "per_hour": None, "per_day": None}
+    assert told["limits"] == {
+        "per_second": 5,
+        "concurrent": 20,
+        "per_hour": None,
+        "per_day": None,
+        "together": 35,
+    }
     assert told["set"] == {"per_second": 5, "per_hour": None}
     assert told["known_to_workers"] is True
     assert store.get("tracking:rules") == "1"
@@ -37,7 +43,7 @@ def test_all_couriers_are_listed_with_a_mark_at_what_was_set(run: Run) -> None:
     lines = run("limits", "show").lines
 
     (usps,) = [line for line in lines if line.startswith("usps")]
-    assert usps.split() == ["usps", "2", "3*", "none", "none"]
+    assert usps.split() == ["usps", "2", "3*", "none", "none", "35"]
     assert "limits reset SLUG" in lines[-1]
 
 
@@ -66,7 +72,10 @@ def test_doctor_tells_what_is_set(run: Run) -> None:
         ("per_second", "NAME=NUMBER"),
         ("per_second=0", "1 or more"),
         ("per_second=none", "only per_hour and per_day"),
-        ("per_minute=3", "per_second, concurrent, per_hour, per_day"),
+        ("per_minute=3", "per_second, concurrent, per_hour, per_day, together"),
+        ("together=36", "35 at most: usps"),
+        ("together=101", "100"),
+        ("together=none", "only per_hour and per_day"),
         ("concurrent=99999999", "1000000"),
         ("per_second=-1", "NAME=NUMBER"),
     ],

@@ -233,9 +233,11 @@ def test_the_requests_of_a_parcel_are_listed_with_those_of_the_archive(
     assert lines[-1] == "and 13 before these: --json lists up to 1,000"
 
 
+@pytest.mark.parametrize(("together", "seconds"), [(1, 4), (4, 1)])
 def test_show_tells_of_one_request_where_it_waits_and_what_keeps_it(
-    run: Run, store: redis.Redis
+    run: Run, store: redis.Redis, monkeypatch: pytest.MonkeyPatch, together: int, seconds: int
 ) -> None:
+    monkeypatch.setenv("TRACKER_LIMITS__SLUGS__USPS__TOGETHER", str(together))
     store.zadd("tracking:workers", {"{}": time.time() * 1000 + 60_000})
     for n in range(9):
         record = {"since": 1, "newest": [f"order-{n}"], "ids": 1, "position": n}
@@ -248,12 +250,13 @@ def test_show_tells_of_one_request_where_it_waits_and_what_keeps_it(
     (told,) = run("show", "--id", "order-8", "--json").json
     (look,) = run("info", "--json").json
 
-    assert "  request     waits in the manual list, 8 ahead, in about 4 s" in done.lines
+    waits_for = f"  request     waits in the manual list, 8 ahead, in about {seconds} s"
+    assert waits_for in done.lines
     assert "  bound by    2 calls a second are allowed" in done.lines
     place = told["place"]
     assert (place["ahead"], place["bound_by"]) == (8, "rate")
-    assert place["eta_seconds"] == place["until_seconds"] == pytest.approx(4 * 1.02)
-    assert look["couriers"][0]["last_starts_seconds"] == pytest.approx(4 * 1.02)
+    assert place["eta_seconds"] == place["until_seconds"] == pytest.approx(seconds * 1.02)
+    assert look["couriers"][0]["last_starts_seconds"] == pytest.approx(seconds * 1.02)
 
 
 RECORDED = (

@@ -30,7 +30,7 @@ from couriers.registry import (
     is_for_many,
     required_fields,
 )
-from couriers.slugs import ALIASES, FEEDS, SLUGS, TOGETHER
+from couriers.slugs import ALIASES, ALONE_AT, FEEDS, SLUGS, TOGETHER
 from tracking.call import Call
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import MalformedJob, MissingField
@@ -162,6 +162,7 @@ def test_how_many_numbers_a_module_takes_is_known_without_loading_it() -> None:
     assert taken == TOGETHER
     assert all(1 < each <= 100 for each in taken.values())
     assert FOR_MANY["json_feed"].TOGETHER == 100
+    assert {Slug("usps"): usps.OLDER} == ALONE_AT
 
 
 @pytest.mark.parametrize("slug", sorted(FOR_MANY))

@@ -14,6 +14,7 @@ from couriers.http.credentials import CourierSettings
 from couriers.http.fetch import Fetch, TokenCache
 from couriers.http.session import open_session
 from couriers.registry import COURIERS, Registry
+from couriers.slugs import TOGETHER
 from devstack.site.found import SHAPES
 from devstack.site.remote import CourierSite
 from devstack.site.shapes.failures import Failure
@@ -97,6 +98,28 @@ async def ask(
     tracking = await Registry([section]).track(fetch, request)
     assert leave.sends == len(site.calls(slug))
     return tracking
+
+
+@pytest.mark.parametrize("slug", sorted(TOGETHER))
+async def test_several_numbers_are_answered_in_one_call_as_each_is_alone(
+    site: CourierSite, http: aiohttp.ClientSession, slug: str
+) -> None:
+    section, numbers = settings(site, slug), (UNDER_WAY, UNKNOWN, DELIVERED)
+    alone = {number: await ask(site, http, slug, number) for number in numbers[:1]}
+    site.reset()
+    requests = [TrackingRequest(Slug(slug), Number(each), each) for each in numbers]
+    fetch = Fetch(http, section, Leave(), TokenCache())
+
+    ends = await Registry([section]).track_many(fetch, requests)
+
+    told = {number: end for number, end in ends.items() if isinstance(end, Tracking)}
+    assert {number: end.tag for number, end in told.items()} == {
+        UNDER_WAY: alone[UNDER_WAY].tag,
+        UNKNOWN: Tag.PENDING,
+        DELIVERED: Tag.DELIVERED,
+    }
+    assert told[UNDER_WAY].checkpoints == alone[UNDER_WAY].checkpoints
+    assert [call.numbers for call in site.calls(slug)] == [numbers]
 
 
 def test_the_site_speaks_for_every_courier_and_for_no_other() -> None:

@@ -335,3 +335,78 @@ def test_a_caller_that_hung_up_is_gone_before_the_next_call_arrives(site: Courie
     wait_until(lambda: all(call.ended_ns for call in site.calls()))
 
     assert judge.most_in_flight(site.calls()) == 1
+
+
+def several(site: CourierSite, *numbers: str, slug: str = "dhl") -> tuple[int, object]:
+    status, body = ask(site, f"/feed/{slug}", "POST", {"numbers": list(numbers)})
+    return status, json.loads(body)
+
+
+def test_the_feed_answers_for_several_numbers_in_one_call(site: CourierSite) -> None:
+    status, told = several(site, DELIVERED, "UNKNOWN1", IN_TRANSIT)
+
+    assert isinstance(told, dict)
+    assert (status, list(told)) == (200, [DELIVERED, "UNKNOWN1", IN_TRANSIT])
+    assert told[DELIVERED] == json.loads(ask(site, f"/feed/dhl/{DELIVERED}")[1])
+    assert (told["UNKNOWN1"], told[IN_TRANSIT]["tag"]) == (None, "InTransit")
+
+
+def test_what_asks_for_no_number_or_for_one_twice_is_refused(site: CourierSite) -> None:
+    bodies: list[object] = [{}, {"numbers": []}, {"numbers": [7]}, {"numbers": ["A1", "A1"]}, None]
+
+    assert [ask(site, "/feed/dhl", "POST", body)[0] for body in bodies] == [400] * 5
+
+
+def test_a_call_for_several_is_one_call_and_every_number_is_recorded(site: CourierSite) -> None:
+    several(site, DELIVERED, IN_TRANSIT, "UNKNOWN1")
+    ask(site, f"/feed/dhl/{DELIVERED}")
+
+    calls = site.calls("dhl")
+    assert [call.numbers for call in calls] == [(DELIVERED, IN_TRANSIT, "UNKNOWN1"), (DELIVERED,)]
+    told = site.summary()["dhl"]
+    assert (told["calls"], told["numbers"], told["most_calls_for_one_number"]) == (2, 3, 2)
+    assert told["most_numbers_in_a_call"] == 3
+
+
+def test_one_number_befalls_every_call_that_asks_for_it(site: CourierSite) -> None:
+    site.behave("dhl", fault="status", status=400, numbers=["BAD1"], ending="77")
+
+    asked = ((IN_TRANSIT, "BAD1"), (IN_TRANSIT, "GOOD1"), ("BAD1", "GOOD1"), ("GOOD1", "X77"))
+    assert [several(site, *numbers)[0] for numbers in asked] == [400, 200, 400, 400]
+    assert [each["fault"] for each in site.entries()] == ["status", None, "status", "status"]
+
+
+def test_an_answer_makes_no_sense_of_one_number(site: CourierSite) -> None:
+    site.behave("dhl", fault="senseless", numbers=["BAD1"])
+
+    _, told = several(site, IN_TRANSIT, "BAD1")
+    assert isinstance(told, dict)
+    assert (told["BAD1"], told[IN_TRANSIT]["tag"]) == (17, "InTransit")
+    assert json.loads(ask(site, "/feed/dhl/BAD1")[1]) == 17
+
+
+def test_an_answer_to_several_leaves_some_out_and_tells_the_others_in_another_order(
+    site: CourierSite,
+) -> None:
+    site.behave("dhl", leaves_out=0.3, reorders=True)
+    numbers = [f"PARCEL{at:04}" for at in range(100)]
+
+    (_, first), (_, again) = several(site, *numbers), several(site, *numbers[::-1])
+    assert isinstance(first, dict)
+    assert isinstance(again, dict)
+    left_out = set(numbers) - set(first)
+    assert 20 <= len(left_out) <= 40
+    assert (set(again), list(first) != list(again)) == (set(first), True)
+    assert list(first) != [each for each in numbers if each in first]
+    assert all(ask(site, f"/feed/dhl/{number}")[0] == 200 for number in left_out)
+
+
+def test_one_number_that_gets_no_answer_holds_the_whole_call_up(site: CourierSite) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=0.3)
+    connection.request("POST", "/feed/dhl", json.dumps({"numbers": [IN_TRANSIT, "00000811"]}))
+    with pytest.raises(TimeoutError):
+        connection.getresponse()
+    connection.close()
+
+    wait_until(lambda: [call.ended_ns is None for call in site.calls("dhl")] == [False])
+    assert [call.status for call in site.calls("dhl")] == [None]

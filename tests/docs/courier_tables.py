@@ -9,6 +9,7 @@ import ast
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -23,8 +24,11 @@ from couriers.registry import (  # noqa: E402 - as above
     Courier,
     required_fields,
 )
+from couriers.slugs import TOGETHER  # noqa: E402 - as above
 from tracking.request import FIELDS  # noqa: E402 - as above
 
+PER_SECOND = 2
+CALLS_A_DAY = PER_SECOND * 86_400
 EVERY: dict[str, Courier] = {**COURIERS, **MODULES}
 TOLD = (
     "expected_delivery",
@@ -92,25 +96,71 @@ def forms() -> str:
     return _table(("slug", "forms of numbers"), rows)
 
 
+def together() -> str:
+    """How many numbers a call to each courier carries, and what that makes a second and a day."""
+    rows = []
+    for slug in COURIERS:
+        numbers, calls = TOGETHER.get(slug, 1), QUOTAS.get(slug)
+        quota, parcels = f"{calls:,}" if calls else "", _parcels_a_day(slug)
+        rows.append((f"`{slug}`", f"{numbers}", f"{numbers * PER_SECOND}", quota, f"{parcels:,}"))
+    calls_a_day = "calls a day by its quota"
+    return _table(
+        ("slug", "numbers in a call", "parcels a second", calls_a_day, "parcels a day"), rows
+    )
+
+
+def _parcels_a_day(slug: str) -> int:
+    return TOGETHER.get(slug, 1) * QUOTAS.get(slug, CALLS_A_DAY)
+
+
+def _quotas() -> dict[str, int]:
+    """Read the calls a day of the quotas that config.toml has in its comments, where they bind."""
+    text = (ROOT / "config.toml").read_text()
+    tables = re.findall(r"(?m)^# (\[limits\.slugs\..*\](?:\n# \w+ = .*)+)", text)
+    told = tomllib.loads("\n".join(table.replace("\n# ", "\n") for table in tables))
+    days = {
+        slug: min(own.get("per_hour", CALLS_A_DAY) * 24, own.get("per_day", CALLS_A_DAY))
+        for slug, own in told["limits"]["slugs"].items()
+    }
+    return {slug: calls for slug, calls in days.items() if calls < CALLS_A_DAY}
+
+
 def short() -> str:
     """All couriers by the credentials that they need, for the README.
 
     Those that need what no other does share a row, or each new one would make the page longer.
+    Behind a name stands what the courier gives at two calls a second, where it is not the usual.
     """
     by_keys: dict[str, list[str]] = {}
     for slug, each in EVERY.items():
         feed = f'any HTTP feed, by `module = "{slug}"`'
-        name = f"{each.NAME} `{slug}`" if slug in COURIERS else feed
+        name = f"{each.NAME} `{slug}`{_given_by(slug)}" if slug in COURIERS else feed
         by_keys.setdefault(_keys(each.CREDENTIALS), []).append(name)
     shared = [(keys, ", ".join(names)) for keys, names in sorted(by_keys.items()) if names[1:]]
     alone = [name for names in by_keys.values() if not names[1:] for name in names]
     rows = [*shared, ("[others](docs/couriers.md)", ", ".join(alone))] if alone else shared
-    return _table(("credentials", "couriers"), rows)
+    usual = f"{PER_SECOND} parcels a second and {CALLS_A_DAY:,} a day"
+    return _table(("credentials", f"couriers, and what they give where it is not {usual}"), rows)
 
+
+def _given_by(slug: str) -> str:
+    second, day = TOGETHER.get(slug, 1) * PER_SECOND, _parcels_a_day(slug)
+    told = [f"{second} a second"] if second != PER_SECOND else []
+    told += [f"{day:,} a day"] if day != CALLS_A_DAY else []
+    return f" ({', '.join(told)})" if told else ""
+
+
+QUOTAS = _quotas()
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"couriers": short},
-    "docs/couriers.md": {"asked": asked, "needed": needed, "told": told, "forms": forms},
+    "docs/couriers.md": {
+        "asked": asked,
+        "needed": needed,
+        "told": told,
+        "forms": forms,
+        "together": together,
+    },
 }
 """By page: the marks between which a table stands."""
 

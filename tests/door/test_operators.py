@@ -142,9 +142,10 @@ async def test_limits_are_set_over_the_file_and_taken_back_and_both_are_recorded
 
 
 async def test_limits_that_cannot_hold_are_refused_by_name(api: Client, redis: Redis) -> None:
-    for wrong in ({"per_second": 0}, {"concurrent": None}, {"per_minute": 1}, {}):
+    more = {"together": 36}
+    for wrong in ({"per_second": 0}, {"concurrent": None}, {"per_minute": 1}, more, {}):
         problem = await refused(await api.patch("/v1/lines/usps/limits", json=wrong), 422)
-        assert next(iter(wrong), "per_second") in problem["detail"]
+        assert next(iter(wrong), "per_second") in problem["detail"], wrong
 
     assert not await redis.exists("tracking:rules")
 

@@ -321,7 +321,7 @@ class Scene:
 def runner_of(work: Work, stores: Stores, tasks: Tasks, slots: CallSlots) -> CallRunner:
     """What runs calls, and groups of them, where all lines are for one work."""
     runner = CallRunner(lambda _: work, stores, tasks, slots)
-    GroupRunner(runner, lambda _: work, stores.limits)
+    GroupRunner(runner, lambda _: work, stores.limits, slots)
     return runner
 
 

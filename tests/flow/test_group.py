@@ -8,50 +8,37 @@ no number is accused.
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from flow_ports import REQUEST, TRACKING, Permit, Scene, away, call, runner_of
+from flow_ports import TRACKING, Scene
+from group_stage import THIRTY, Stage, group
 
 from service.observe.counts import Counts
 from service.observe.events import Event
-from service.ports import Done, LeftOut, Outcome
 from service.worker.flow import call as call_module
 from service.worker.flow import group as group_module
-from service.worker.flow.tracking_work import RetryRules, decide
-from tracking.call import Attempt, Call, DeadLetter, Decision
+from tracking.call import Call
 from tracking.checkpoint import Tracking
 from tracking.errors import (
     AuthFailed,
     CourierDown,
     CourierError,
     InvalidNumber,
-    LimitsBroken,
     NoCredentials,
     NotStarted,
     RateLimited,
     RequestRefused,
-    ResultsDown,
-    TrackingError,
     Unread,
     UnreadableAnswer,
-    UnstorableAnswer,
     WrongNumber,
 )
 from tracking.operation import State
-from tracking.request import Number
 
 Written = Callable[[], list[dict[str, Any]]]
 
-THIRTY = [f"N{n:03}" for n in range(30)]
-
-OWN: dict[str, Callable[[], CourierError]] = {
-    "D": lambda: CourierDown("nothing is known of this one just now"),
-    "R": lambda: InvalidNumber("never a number of this courier", http_status=200),
-}
 OF_THE_LINE = [
     CourierDown("503", http_status=503, excerpt="of all"),
     RateLimited("429", retry_after=30.0, http_status=429),
@@ -66,96 +53,9 @@ OF_A_NUMBER = [
 ]
 
 
-class Echo:
-    """A made-up work that answers each number with itself.
-
-    Those that begin with D or R have an error of their own, and those with L are left out.
-    """
-
-    def __init__(self, scene: Scene) -> None:
-        self.journal = scene.journal
-        self.asked: list[list[str]] = []
-        self.whole: Exception | None = None
-        self.hangs = False
-        self.unstored: dict[str, TrackingError] = {}
-        self.stored: list[list[str]] = []
-        self.attempts: list[Attempt] = []
-        self.errors: list[CourierError] = []
-
-    async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
-        self.asked.append([each.request.number for each in calls])
-        if self.hangs:
-            await asyncio.Event().wait()
-        if self.whole:
-            raise self.whole
-        return [_outcome(each.request.number) for each in calls]
-
-    async def store(self, call: Call, done: Done, attempt: Attempt) -> None:
-        assert attempt.outcome == done.outcome
-        self.journal.note(f"store {done.content} of {call.id}")
-
-    async def store_all(
-        self, answers: Sequence[tuple[Call, Done, Attempt]]
-    ) -> Sequence[TrackingError | None]:
-        self.stored.append([call.request.number for call, _, _ in answers])
-        self.journal.note(f"store {len(answers)}")
-        return [self.unstored.get(call.request.number) for call, _, _ in answers]
-
-    async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
-        assert attempt.at <= dt.datetime.now(dt.UTC)
-        self.attempts.append(attempt)
-        self.errors.append(error)
-        self.journal.note(f"note {error.code} of {call.id}{', the last' if final else ''}")
-
-    def decide(self, error: CourierError, call: Call, now: float) -> Decision:
-        assert now >= call.waiting_since
-        return decide(error, call, now, RetryRules())
-
-    def letter(self, call: Call, error: CourierError) -> DeadLetter:
-        return DeadLetter(call.id, error.code, error.message, b"")
-
-
-def _outcome(number: str) -> Outcome:
-    if number.startswith("L"):
-        return LeftOut()
-    error = OWN.get(number[0])
-    return error() if error else Done("answered", {"echo": number}, "", number)
-
-
-class Stage(Scene):
-    """A flow of which a line is for echoes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.echo = Echo(self)
-        self.runner = runner_of(self.echo, self.stores, self.tasks, self.slots)
-
-    async def hung(self, *numbers: str) -> asyncio.Task[bool]:
-        """A group that was sent and waits for its answer."""
-        self.echo.hangs = True
-        running = asyncio.create_task(self.runner.run(group(*numbers)))
-        while not self.echo.asked:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0)
-        return running
-
-
 @pytest.fixture
 async def stage() -> Stage:
     return Stage()
-
-
-def group(*numbers: str, **permit: Any) -> list[Call]:
-    """Calls under one permit."""
-    given = Permit(**permit)
-    return [
-        call(id=f"c{n}", permit=given, request=REQUEST._replace(number=Number(number)))
-        for n, number in enumerate(numbers, 1)
-    ]
-
-
-def soon(**more: Any) -> dict[str, Any]:
-    """A permit that ends in a moment."""
-    return {"deadline": time.monotonic() + 0.01, **more}
 
 
 async def test_a_group_is_asked_about_once_then_stored_in_one_go_then_finished_in_one_go(
@@ -369,153 +269,6 @@ async def test_the_attempt_of_a_call_is_noted_with_each_number(stage: Stage) -> 
     assert answered
     assert (refused.at, refused.ms) == (answered.at, answered.ms)
     assert (refused.outcome, answered.outcome) == ("invalid_number", "answered")
-
-
-@pytest.mark.usefixtures("unread_log")
-async def test_an_answer_that_cannot_be_stored_is_the_failure_of_its_number_alone(
-    stage: Stage,
-) -> None:
-    stage.echo.unstored = {"B": UnstorableAnswer("a document that MongoDB refuses")}
-
-    await stage.runner.run(group("A", "B", "C"))
-
-    assert stage.limits.finished == ["c1", "c3"]
-    (setback,) = stage.limits.setbacks
-    assert (setback.why, setback.charged) == ("unstorable_answer", True)
-    assert stage.limits.rooms == [None, 2]
-
-
-@pytest.mark.usefixtures("unread_log")
-async def test_only_what_is_not_confirmed_is_stored_again(stage: Stage) -> None:
-    stage.echo.unstored = {"B": ResultsDown("no majority yet")}
-    store_all = stage.echo.store_all
-
-    async def confirmed_at_the_second_try(answers: Any) -> Sequence[TrackingError | None]:
-        found = await store_all(answers)
-        stage.echo.unstored.clear()
-        return found
-
-    stage.echo.store_all = confirmed_at_the_second_try  # type: ignore[method-assign]
-
-    await stage.runner.run(group("A", "B", "C"))
-
-    assert stage.echo.stored == [["A", "B", "C"], ["B"]]
-    assert stage.limits.finished == ["c1", "c2", "c3"]
-
-
-@pytest.mark.usefixtures("unread_log")
-async def test_what_is_not_stored_while_mongodb_is_away_goes_back_in_its_order(
-    stage: Stage,
-) -> None:
-    stage.results.is_available = False
-    stage.echo.unstored = {each: ResultsDown("away") for each in ("B", "D2")}
-    stage.echo.unstored |= {"C": ResultsDown("away")}
-
-    await stage.runner.run(group("A", "B", "C", **soon()))
-
-    assert (stage.limits.finished, stage.limits.handed_back) == (["c1"], ["c2", "c3"])
-    assert stage.limits.setbacks == []
-    assert stage.journal.steps[-2:] == ["hand back", "finish"]
-
-
-@pytest.mark.usefixtures("unread_log")
-async def test_a_group_that_cannot_be_stored_goes_back_as_it_was(stage: Stage) -> None:
-    stage.results.is_available = False
-    stage.journal.fail("store 3", *away(ResultsDown, 100))
-
-    assert await stage.runner.run(group("A", "B", "C", **soon()))
-
-    assert stage.limits.handed_back == ["c1", "c2", "c3"]
-    assert stage.journal.steps.count("hand back") == 1
-
-
-@pytest.mark.usefixtures("unread_log")
-async def test_an_answer_that_a_mongodb_which_is_there_does_not_take_is_charged_to_it_alone(
-    stage: Stage,
-) -> None:
-    stage.echo.unstored = {"B": ResultsDown("it changes all the time")}
-
-    await stage.runner.run(group("A", "B", **soon()))
-
-    assert stage.limits.finished == ["c1"]
-    (setback,) = stage.limits.setbacks
-    assert (setback.why, setback.charged) == ("results_down", True)
-
-
-@pytest.mark.usefixtures("unread_log")
-async def test_a_store_that_hangs_ends_before_the_lease_of_the_group(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(call_module, "STORED_SECONDS", 0.01)
-
-    async def hang(_: object) -> Sequence[None]:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    stage.echo.store_all = hang  # type: ignore[method-assign]
-
-    await stage.runner.run(group("A", "B", **soon()))
-
-    assert stage.limits.handed_back == ["c1", "c2"]
-
-
-async def test_all_of_a_group_are_handed_back_when_the_worker_stops(stage: Stage) -> None:
-    running = await stage.hung("A", "B")
-
-    running.cancel()
-
-    assert await running
-    assert stage.journal.steps == ["hand back"]
-    assert stage.limits.handed_back == ["c1", "c2"], "in their order, so that the first leads again"
-    assert stage.limits.rooms == [0]
-
-
-async def test_what_has_ended_is_not_handed_back_when_the_worker_stops(stage: Stage) -> None:
-    hung = asyncio.Event()
-    retry = stage.limits.retry
-
-    async def hang_over_c3(failed: Call, *more: Any) -> Any:
-        if failed.id == "c3":
-            hung.set()
-            await asyncio.Event().wait()
-        return await retry(failed, *more)
-
-    stage.limits.retry = hang_over_c3  # type: ignore[method-assign]
-    running = asyncio.create_task(stage.runner.run(group("A", "D1", "D2", "B")))
-    await hung.wait()
-    await asyncio.sleep(0)
-
-    running.cancel()
-
-    assert await running
-    assert stage.limits.handed_back == ["c1", "c3", "c4"]
-
-
-async def test_a_group_that_has_ended_is_not_handed_back(stage: Stage) -> None:
-    hung = asyncio.Event()
-
-    async def hang(*_: object) -> None:
-        hung.set()
-        await asyncio.Event().wait()
-
-    stage.runner.apply = hang  # type: ignore[method-assign]
-    running = asyncio.create_task(stage.runner.run(group("A", "B")))
-    await hung.wait()
-
-    running.cancel()
-
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert stage.journal.steps == ["store 2", "finish"]
-
-
-@pytest.mark.usefixtures("unread_log")
-async def test_a_defect_over_one_number_stops_none_of_the_others(stage: Stage) -> None:
-    stage.journal.fail("ask alone", LimitsBroken("a key has another type"))
-
-    await stage.runner.run(group("L", "A", "B", **soon()))
-
-    assert stage.limits.finished == ["c2", "c3"]
 
 
 @pytest.mark.parametrize("whole", [None, OF_THE_LINE[0]])

@@ -67,12 +67,15 @@ class Life(ABC):
             await self.reach(int(due))
             if self._ends and self._ends[0][0] <= due:
                 _, call_id, number = heapq.heappop(self._ends)
-                end = verdict(await self.now() // 1000).decode()
-                reply = await self._step("finish", call_id, end, number, self._new(), 20)
+                reply = await self._end(call_id, number)
                 ask = self._go_on(reply[2:], ask)
             else:
                 reply = await self._step("take", self._new(), 20, 1)
                 ask = self._go_on(reply[1:], math.inf)
+
+    async def _end(self, call_id: str, number: str) -> list[Any]:
+        end = verdict(await self.now() // 1000).decode()
+        return await self._step("finish", call_id, end, number, self._new(), 20)
 
     def _go_on(self, turn: list[Any], ask: float) -> float:
         grants, _, ask_us, _ = turn

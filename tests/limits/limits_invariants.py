@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ LIVES_AT_MOST_MS = {
     EVENTS: 3_600_000,
 }
 REFUSED_MS = 10_000
+MANUAL_US = 10_000_000
+"""How long a MANUAL request waits for company, under a quota."""
 NEVER_EXPIRES = {
     KEYS.wait_list,
     KEYS.wait_list_automatic,
@@ -211,6 +214,35 @@ def recount(redis: Redis) -> None:
     redis.hset(KEYS.counts, mapping=open_now)
 
 
+def all_came_earlier(redis: Redis, seconds: float) -> None:
+    """Let those who wait have waited for so much longer, and starts be so much longer ago."""
+    for start, at in redis.zrange(KEYS.calls_hour, 0, -1, withscores=True):
+        redis.zadd(KEYS.calls_hour, {start: at - round(seconds * 1e6)})
+    for number, text in redis.hgetall(KEYS.wait_requests).items():
+        if number[0] == "!":
+            continue
+        record = json.loads(text)
+        since = f'"since":{record["since"] - round(seconds * 1000)}'
+        redis.hset(KEYS.wait_requests, number, re.sub(r'"since":\d+', since, text, count=1))
+
+
+def only_who_may_waits_for_company(redis: Redis, rules: Rules, reply: list[Any]) -> None:
+    """Fail where a step says that all wait for company, and one has no need of it (any more)."""
+    now_us, *_, why, ask, _ = reply
+    if why != "filling":
+        return
+    seen = take_snapshot(redis)
+    waiting = [number for listed in seen.lists.values() for number in listed if number]
+    is_full = len(waiting) >= rules.together
+    assert not is_full or not any(seen.lists["manual"]), "a full call waits"
+    for number in waiting[: rules.together]:
+        record = seen.records[number]  # what was pushed by hand has none, and goes at once
+        assert not record.keys() & {"tries", "half", "alone", "deaths"}, (number, record)
+        if not record.get("auto"):
+            assert now_us < record["since"] * 1000 + MANUAL_US, (number, record)
+            assert not int(ask) or int(ask) <= record["since"] * 1000 + MANUAL_US, (number, record)
+
+
 def left(redis: Redis) -> list[str]:
     """List the keys that say that somebody waits or something runs."""
     lists = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_order)
@@ -245,9 +277,18 @@ def _a_group_is_one_call(seen: Snapshot) -> None:
         bare = [number_and_account(record["n"])[0] for record in records]
         assert len(set(bare)) == len(bare), "a number rides with itself"
         assert not any(record.get("deaths") for record in records), "it rides after a death"
+        if len(records) > 1:
+            assert not any(record.get("alone") for record in records), "it rides although alone"
+        told = [(each.get("half"), each.get("fields") or {}) for each in records if _counts(each)]
+        assert all(each == told[0] for each in told), "it rides with another half, or fields"
         assert len({(record["at"], record["granted"]) for record in records}) == 1
     assert not any("~" in each for each in (*seen.leases, *seen.starts))
     assert not any("lead" in record for record in seen.records.values())
+
+
+def _counts(record: dict[str, Any]) -> bool:
+    """Whether more is known of a call than what its slot needs: its parcel was not forgotten."""
+    return not record.get("forgotten")
 
 
 def _projections_are_right(redis: Redis, seen: Snapshot) -> None:

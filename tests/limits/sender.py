@@ -15,7 +15,7 @@ from limits.keys import write_rules
 from limits.rules import Rules
 from limits.script_file import BATCH, load
 
-RULES = Rules(concurrent=3, per_second=2, max_waiting=6, per_hour=1000, per_day=1000)
+RULES = Rules(concurrent=3, per_second=2, max_waiting=6, per_hour=1000, per_day=1_000_000)
 EPOCH = "walk"
 AT_ONCE = "AT_ONCE = 100"
 INLINE = "INLINE = 16"
@@ -99,7 +99,8 @@ class Sender(RuleBasedStateMachine):
             replies = self.redis.eval(self.text, *written(steps, worker, self.rules))
         for step, reply in zip(steps, replies, strict=True):
             self.hear(step.name, reply, worker)
-            if step.name not in SETTLES_NOTHING and not (step.name == "finish" and reply[1] == 1):
+            more_to_come = (step.name == "finish" and reply[1] == 1) or step.args[-1] == ""
+            if step.name not in SETTLES_NOTHING and not more_to_come:
                 self.flag_until = flag_until
         for step, reply in zip(steps, replies, strict=True):
             step.then(reply)

@@ -12,6 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from limits_bench import KEYS
 from portion import PORTION
 from walk import Walk
+from walk_groups import WalkOfGroups
 
 WALKS = int(os.environ.get("WALKS", 10 * PORTION))  # of each kind; `make chaos` takes a thousand
 FLAG_MS = 200
@@ -24,7 +25,7 @@ def test_the_invariants_hold_after_every_script_of_any_walk(
 ) -> None:
     walks = settings(max_examples=WALKS, stateful_step_count=30)
 
-    run_state_machine_as_test(lambda: Walk(redis_url, at_once, together), settings=walks)
+    run_state_machine_as_test(lambda: WalkOfGroups(redis_url, at_once, together), settings=walks)
 
 
 @pytest.fixture

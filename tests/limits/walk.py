@@ -13,12 +13,14 @@ from hypothesis.stateful import initialize, invariant, rule
 from limits_bench import KEYS, NO_PLACES, verdict
 from limits_invariants import (
     accounts_are_apart,
+    all_came_earlier,
     asking,
     check,
     claims_end,
     ended,
     lead_of,
     left,
+    only_who_may_waits_for_company,
     places_of,
     pushed_wait,
     recount,
@@ -52,7 +54,7 @@ BREAKABLE = [
     *(KEYS.wait_inflight, KEYS.wait_order, KEYS.calls_leases, KEYS.call_starts),
 ]
 """Not the counters: what happens meanwhile is in none."""
-TOGETHER = st.sampled_from([1, 2, 5])
+TOGETHER = st.sampled_from([1, 2, 5, 30])
 GIVES_DUTIES = {"take", "finish", "retry", "hand_back"}
 
 
@@ -80,10 +82,16 @@ class Walk(Sender):
     def hear(self, name: str, reply: Reply, worker: str) -> None:
         if name == "sweep":
             self.drain_jobs += reply[-2]
-        if name in GIVES_DUTIES or reply[1] == "parked":
+        if reply[1] == "parked":
+            _, _, _, put, *ask = reply
+            self.drain_jobs += put
+            self.asking |= {worker} if ask else set()
+        if name in GIVES_DUTIES:
             self.drain_jobs += reply[-1]
         if name in GIVES_DUTIES and int(reply[-2]):
             self.asking.add(worker)
+        if name in GIVES_DUTIES and self.together == 1:
+            only_who_may_waits_for_company(self.redis, self.rules, reply)
 
     def hold(self, grants: list[list[str]]) -> None:
         for call_id, _, granted_us, record, _ in grants:
@@ -192,7 +200,7 @@ class Walk(Sender):
             self.somebody_asks_a_full_process(number, None, 1)
         self.flush()
         self.redis.delete(KEYS.calls_paused, KEYS.calls_brake)
-        self.a_second_goes_by()
+        self.a_minute_goes_by()
         self.take(1, 0, sent, "w1")
 
     def any_call(self, pick: int) -> tuple[str, str, int]:
@@ -206,7 +214,7 @@ class Walk(Sender):
     def a_call_ends(self, pick: int, room: int, *, answered: bool, sent: int) -> None:
         self.ask(self.ending(self.any_call(pick), room, answered=answered), sent=sent)
 
-    def ending(self, call: tuple[str, str, int], room: int, *, answered: bool = True) -> Step:
+    def ending(self, call: tuple[str, str, int], room: int | str, *, answered: bool = True) -> Step:
         said = self.says.setdefault(call[0], {"account": MAIN, "fields": {}})
         end = verdict_by(said, call[2], answered=answered)
 
@@ -365,9 +373,10 @@ class Walk(Sender):
 
     @rule()
     def a_minute_goes_by(self) -> None:
-        """No pause is longer: courier and operators have asked for none."""
+        """No pause is longer: nobody has asked for such a one. Nor is company waited for."""
         self.flush()
         self.redis.delete(KEYS.calls_paused)
+        all_came_earlier(self.redis, 60.0)
         self._all_past(KEYS.wait_later)
         self.a_second_goes_by()
 
@@ -400,7 +409,7 @@ class Walk(Sender):
         """Once quiet: nobody waits, nothing runs, and everything that was asked for has ended."""
         self.together = 1
         self.flush()
-        for _ in range(60):
+        for _ in range(200):
             if not (self.calls or left(self.redis)):
                 break
             while self.calls:

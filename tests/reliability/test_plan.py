@@ -102,7 +102,7 @@ def test_a_courier_whose_operations_are_counted_gets_no_request_without_an_id() 
     assert all(each.id for each in itertools.islice(Wishes(courier, 3), 500))
 
 
-def test_without_being_asked_the_couriers_are_the_five() -> None:
+def test_without_being_asked_the_couriers_are_the_seven() -> None:
     assert couriers() == COURIERS
     assert Scale(seed=7).command == "make chaos SEED=7 MINUTES=3 WORKERS=3"
     assert Scale.short(7, seconds=120.0).command == "make chaos SEED=7 MINUTES=2 SHORT=1"
@@ -111,8 +111,9 @@ def test_without_being_asked_the_couriers_are_the_five() -> None:
 def test_more_couriers_have_productions_limits_and_names_of_their_own() -> None:
     every = couriers(80)
 
-    assert every[:5] == COURIERS
-    assert {(each.concurrent, each.per_second) for each in every[5:]} == {(20, 2)}
+    assert every[:7] == COURIERS
+    assert {(each.concurrent, each.per_second) for each in every[7:]} == {(20, 2)}
+    assert {each.together for each in every[7:]} == {1}
     assert len({each.slug for each in every}) == 80
 
 

@@ -57,9 +57,9 @@ def letter(slug: str | None, number: str | None, *ids: str, body: str = "") -> A
     }
 
 
-def call(number: str, at: float, ends: float, *, spoiled: bool = False) -> Judged:
+def call(number: str, at: float, ends: float, *riders: str, spoiled: bool = False) -> Judged:
     arrived, ended = round(at * SECOND_NS), round(ends * SECOND_NS)
-    return Judged(Call("named", number, arrived, ended, 200), spoiled)
+    return Judged(Call("named", number, arrived, ended, 200, riders=riders), spoiled)
 
 
 def put(wish: Wish, outcome: Outcome = Outcome.ACKNOWLEDGED) -> Put:
@@ -275,6 +275,21 @@ def test_a_number_that_a_living_worker_calls_is_called_by_nobody_else(
     calls = (call("PARCEL2", 0.0, 0.5), call("PARCEL2", second, second + 0.5))
 
     assert found(replace(GOOD, calls=calls, meanwhile=Meanwhile(done=done))) == told
+
+
+def test_a_rider_is_called_by_nobody_else_either() -> None:
+    calls = (call("PARCEL2", 0.0, 0.5, "PARCEL4"), call("PARCEL4", 0.1, 0.6))
+    scale = replace(GOOD.scale, couriers=(replace(NAMED, together=2), PLAIN))
+
+    assert found(replace(GOOD, calls=calls, scale=scale)) == ["I8"]
+
+
+def test_a_call_for_several_is_one_call_for_as_many_numbers_as_it_may() -> None:
+    calls = tuple(call(f"PARCEL{at}", at / 10, at / 10 + 0.1, f"PARCEL1{at}") for at in range(2))
+    several = replace(GOOD.scale, couriers=(replace(NAMED, together=2), PLAIN))
+
+    assert found(replace(GOOD, calls=calls, scale=several)) == []
+    assert found(replace(GOOD, calls=calls)) == unsafe(replace(GOOD, calls=calls)) == ["I2"]
 
 
 @pytest.mark.parametrize(

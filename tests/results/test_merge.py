@@ -29,7 +29,6 @@ from service.config.schema import Recheck
 from service.worker.results.document import LASTING
 from service.worker.results.merge import in_order, merge
 from service.worker.results.recheck_policy import read_pace
-from tracking.call import Call
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import MissingField
 from tracking.request import Origin
@@ -447,36 +446,3 @@ def test_a_number_that_is_used_again_takes_no_fields_over_but_what_it_was_asked_
 
     assert merged.document["fields"] == NEW
     assert [each["fields"] for each in merged.past] == [OLD]
-
-
-def alone(after: dt.timedelta = dt.timedelta(0)) -> Call:
-    """A call for a number that an answer for several left out."""
-    return call(after)._replace(alone=True)
-
-
-def test_a_number_that_answers_for_several_leave_out_says_so_and_is_checked_half_as_often() -> None:
-    document = merge(None, answer(alone(), JOURNEY)).document
-
-    assert document["asked_alone"] is True
-    assert abs(document["next_check_at"] - START - hours(8)) <= hours(0.8)
-    assert "asked_alone" not in merge(None, answer(call(), JOURNEY)).document
-
-
-def test_a_number_that_is_asked_about_alone_stays_so_until_its_tag_changes() -> None:
-    old = merge(None, answer(alone(), JOURNEY)).document
-
-    same = merge(old, answer(call(hours(8)), on_its_way(FIRST, SECOND, THIRD))).document
-    changed = merge(same, answer(alone(hours(16)), delivered(FIRST, SECOND, THIRD))).document
-
-    assert same["asked_alone"] is True
-    assert abs(same["next_check_at"] - START - hours(16)) <= hours(0.8)
-    assert "asked_alone" not in changed
-
-
-def test_a_failed_check_of_a_number_that_is_asked_about_alone_is_due_again_half_as_soon() -> None:
-    old = merge(None, answer(alone(), JOURNEY)).document
-
-    failed = merge(old, failure(alone(hours(8)), final=True)).document
-
-    assert failed["asked_alone"] is True
-    assert abs(failed["next_check_at"] - START - hours(16)) <= hours(0.8)

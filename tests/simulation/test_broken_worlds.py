@@ -16,8 +16,9 @@ from simulated.world import Breakage
 
 from limits.script_file import load
 from service.ports import Job
-from service.worker.flow.call import CallRunner
+from service.worker.flow.call import CallEnds, CallRunner, Stores, WorkOf
 from service.worker.flow.handle import Handler
+from service.worker.flow.tasks import CallSlots, Tasks
 from tracking.call import Call, TakeResult, Verdict
 
 MOST_TRIED = 60
@@ -32,7 +33,7 @@ class DeletesFirst(Handler):
         await super().handle(job)
 
 
-class StoresNothing(CallRunner):
+class StoresNothing(CallEnds):
     """Finishes calls as if their outcomes were durable."""
 
     async def durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
@@ -40,7 +41,7 @@ class StoresNothing(CallRunner):
         assert store
 
 
-class NeverFinishes(CallRunner):
+class NeverFinishes(CallEnds):
     """Keeps every slot until its lease ends."""
 
     async def finish(
@@ -49,6 +50,17 @@ class NeverFinishes(CallRunner):
         assert last is not None
         assert all(call.id and verdict.state for call, verdict in ends)
         return TakeResult()
+
+
+def with_ends(kind: type[CallEnds]) -> Breakage:
+    """Wire runners of calls that end these in another way into every worker."""
+
+    class Runner(CallRunner):
+        def __init__(self, work_of: WorkOf, stores: Stores, tasks: Tasks, slots: CallSlots) -> None:
+            super().__init__(work_of, stores, tasks, slots)
+            self.ends = kind(work_of, stores, slots)
+
+    return with_part("CallRunner", Runner)
 
 
 def with_part(name: str, part: type) -> Breakage:
@@ -69,7 +81,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "the answer is not stored": (
         "I1",
-        lambda: with_part("CallRunner", StoresNothing),
+        lambda: with_ends(StoresNothing),
     ),
     "an id is answered with another parcel's result": (
         "I1",
@@ -77,7 +89,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "finish is forgotten": (
         "I7",
-        lambda: with_part("CallRunner", NeverFinishes),
+        lambda: with_ends(NeverFinishes),
     ),
     "the rate is not looked at": (
         "I3",

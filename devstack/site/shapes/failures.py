@@ -11,9 +11,9 @@ a number beginning  is a     and the courier
 `000008`            --       never answers, whichever courier it is
 =================== ======== ========================================================
 
-A courier without an entry has no such answer: some do not tell an invalid number from an unknown
-one. In a body, `{N}` stands for the number. Written after the couriers' references, in each
-courier's `shape.py`.
+A call for several numbers goes as the first of them that begins so. A courier without an entry has
+no such answer: some do not tell an invalid number from an unknown one. In a body, `{N}` stands for
+the number. Written after the couriers' references, in each courier's `shape.py`.
 """
 
 from __future__ import annotations
@@ -74,15 +74,21 @@ def forms(
 
 
 def instead(reply: Reply, failures: Mapping[Failure, Form]) -> Reply:
-    """Give what the courier answers to the number of `reply`: mostly the very reply."""
+    """Give what the courier answers to the numbers of `reply`: mostly the very reply."""
     if reply.kind is not Kind.CALL:
         return reply
-    form = next((form for start, form in failures.items() if reply.number.startswith(start)), None)
+    befallen = (
+        (form, number)
+        for start, form in failures.items()
+        for number in reply.numbers
+        if number.startswith(start)
+    )
+    form, number = next(befallen, (None, ""))
     if form is None:
         return reply
     given = form.body.encode() if isinstance(form.body, str) else encode(form.body)
     headers = dict(reply.headers)
     if form.retry_after is not None:
         headers["Retry-After"] = form.retry_after
-    body = given.replace(b"{N}", reply.number.encode())
+    body = given.replace(b"{N}", number.encode())
     return replace(reply, status=form.status, body=body, headers=headers)

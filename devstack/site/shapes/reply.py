@@ -27,6 +27,13 @@ class Asked:
     headers: Mapping[str, str]
     body: bytes
 
+    def each(self, name: str) -> list[str]:
+        """List the values of a parameter that may be there several times."""
+        found = getattr(self.query, "getall", None)
+        if found is None:
+            return [self.query[name]] if name in self.query else []
+        return list(found(name, ()))
+
     @property
     def json(self) -> object:
         """The body read as JSON, None when it is none."""
@@ -38,7 +45,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the courier answers when all is well; `unknown` if it did not know the parcel."""
+    """What the courier answers when all is well; `unknown` if it did not know the parcel.
+
+    `riders` are the other numbers of a call for several.
+    """
 
     slug: str
     number: str
@@ -47,6 +57,12 @@ class Reply:
     unknown: tuple[int, bytes] = (404, b"{}")
     kind: Kind = Kind.CALL
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    riders: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Every number that was asked for."""
+        return (self.number, *self.riders)
 
 
 def encode(value: object) -> bytes:

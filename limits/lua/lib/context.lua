@@ -9,7 +9,8 @@ KEYS     wait_list:<line>, one for each line; the line's other keys are named fr
 
 What a step works with:
 rules    of the line: epoch, revision (of the rules, as MongoDB counts their changes; -1: the worker knows
-         none of this epoch), token (of this process), concurrent, per_second, together, window_us, lane_us (how
+         none of this epoch), token (of this process), concurrent, per_second, together, fill_us (where together
+         is more than 1: how long a re-check waits for company), quotas_count_numbers, window_us, lane_us (how
          far ahead a lane can lie, of whatever process), late_us, ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
          day_resets_at_us; merges, remembers, takes_over, operations, counted (of the line's kind:
          tracking/line.py)

@@ -95,7 +95,7 @@ do
   -- full is dearer.
   local function is_full(group)
     local RIDER_COSTS = 4
-    return #group.members >= rules.together or budget.left <= -RIDER_COSTS * rules.together
+    return #group.members >= group.most or budget.left <= -RIDER_COSTS * rules.together
   end
 
   -- Adds those of a list's entries that ride; whose entries leave the list is noted in `gone`: names and indexes.
@@ -127,12 +127,13 @@ do
   function members_of(number, record, list, base)
     local group = { members = { { number, record } }, names = { [bare(number)] = true }, base = base }
     if rules.together == 1 or not goes_along(record) or calls_alone() then return group.members end
+    group.most = most_together()
     local left = LOOKED_AT * rules.together
     for _, each in ipairs({ list, list == MANUAL and AUTOMATIC or MANUAL }) do
       local gone, from = { numbers = {}, indexes = {} }, 0
       if numbers(each) > 0 then pass_gaps(each) end
       while left > 0 and not is_full(group) and from < entries(each) do
-        local most = math.min(left, rules.together - #group.members)
+        local most = math.min(left, group.most - #group.members)
         local looked = pick(group, each, from, most, gone)
         if looked == 0 then break end
         from, left = from + looked, left - looked

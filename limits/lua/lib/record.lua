@@ -16,6 +16,7 @@ NUMBER@account, wherever a script has a number: so nothing of it is in a record,
   attempts, deaths               answers to be repeated, workers that vanished while it was called alone
   made      the last 9 calls that were made and failed: at (ms, the grant), outcome, HTTP status, ms
   tills     some operation has an expiry, so all are looked at before a call
+  hurry     ms: from then on it waits for no company (lib/filling.lua), as it may expire soon
   todo      how many of the list are still to be looked at; those that stay go to its end
   dying     too many workers vanished over it: a worker records it as dead, then finishes it
   forgotten its operations ended when the parcel was forgotten: its answer is nobody's

@@ -10,10 +10,14 @@ local function each_us(took)
 end
 
 -- The flag's TTL is the estimate of when the last one that waits is due. It runs down by itself, so it
--- is estimated again only for a line that has changed.
-local function raise_flag(waiting)
+-- is estimated again only for a line that has changed. company: µs until when all wait for that, or nil.
+local function raise_flag(waiting, company)
   if signs()[IS_FLAGGED] and not lists_changed() then return end
   local due_us = waiting * each_us(average_time() or 0) + paused_us()
+  if company then due_us = math.max(due_us, company - now) end
+  if numbers(AUTOMATIC) > rules.together then
+    due_us = math.max(due_us, in_share(math.floor((waiting - 1) / rules.together)) - now)
+  end
   if later() > 0 then
     due_us = math.max(due_us, call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 - now)
   end
@@ -27,14 +31,51 @@ local function drainer()
   return token, tonumber(at)
 end
 
--- Returns 1 when the caller must put a job on the tube wait_list: nobody drains this line.
-local function call_drainer(who)
+-- The line is drained from now on by the process that reserves the job which `who` puts on the tube wait_list.
+-- Returns 1: put it.
+local function call_by_tube(who)
   local TUBE_MS = 4000
-  local token = drainer()
-  if token == 'tube:' .. who then return 1 end
-  if token then return 0 end
   set_sign(DRAINS, DRAINER, 'tube:' .. who .. ' ' .. digits(now), TUBE_MS)
   return 1
+end
+
+-- Returns 1 when the caller must put a job on the tube wait_list: nobody drains this line.
+local function call_drainer(who)
+  local token = drainer()
+  if token == 'tube:' .. who then return 1 end
+  return token and 0 or call_by_tube(who)
+end
+
+local NEAR_US = 20000 -- instants so near to each other count as the same one
+
+-- This process is to ask for the line at this instant.
+local function name_drainer(at)
+  local DRAINER_SPARE_MS = 3000
+  set_sign(DRAINS, DRAINER, rules.token .. ' ' .. digits(at),
+    math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)
+end
+
+-- For a request that was just parked, and waits for company until `ends`: somebody has to ask for the line by
+-- then, or once it is open. Where its drainer looks later, this process does. But one that is `full` leaves that to
+-- the process that takes the drain job, and so does every process where the line stands, or is as long as a call:
+-- who drains a line for long has its drain job.
+-- Returns put (1: put a drain job) and, where this process has to ask, when.
+local function ask_by(who, ends, full)
+  local token, at = drainer()
+  local is_open, opens = true, now
+  if not token or at > ends + NEAR_US then
+    local free, _, ask = opening()
+    is_open, opens = free ~= nil, free and now or ask
+  end
+  local due = math.max(ends, opens)
+  if token and at <= due + NEAR_US then
+    if token == rules.token then return 0, digits(at) end
+    return call_drainer(who), nil
+  end
+  if full or not is_open or waits() >= rules.together then return call_by_tube(who), nil end
+  due = math.min(due, now + ASK_AT_LEAST_US)
+  name_drainer(due)
+  return 0, digits(due)
 end
 
 -- Nobody waits: flag and drainer go in this same step, so that the next one parked asks for a drain job.
@@ -48,11 +89,9 @@ end
 -- job, so the previous drainer is gone, or lost it.
 -- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).
 local function settle(who, why, ask, claims)
-  local NEAR_US = 20000 -- instants so near to each other count as the same one
-  local DRAINER_SPARE_MS = 3000
   if at_rest() then return 0, 0 end
   local waiting = waits()
-  raise_flag(waiting)
+  raise_flag(waiting, why == 'filling' and ask or nil)
   local token, at = drainer()
   local came_for_it = claims and token ~= nil
   if why == 'room' then
@@ -62,15 +101,14 @@ local function settle(who, why, ask, claims)
     end
     return 0, call_drainer(who)
   end
-  if waiting == 0 then ask = call('ZRANGE', LATER, 0, 0, 'WITHSCORES')[2] * 1000 end
+  if waiting == 0 or why == 'filling' and later() > 0 then
+    ask = math.min(ask or math.huge, call('ZRANGE', LATER, 0, 0, 'WITHSCORES')[2] * 1000)
+  end
   ask = math.min(ask or now, now + ASK_AT_LEAST_US)
   local ours = not token or token == rules.token or came_for_it
   if not ours and at <= ask + NEAR_US then return 0, 0 end
   local named = token == rules.token and math.abs(at - ask) <= NEAR_US
-  if not named then
-    set_sign(DRAINS, DRAINER, rules.token .. ' ' .. digits(ask),
-      math.ceil(math.max(ask - now, 0) / 1000) + DRAINER_SPARE_MS)
-  end
+  if not named then name_drainer(ask) end
   return digits(ask), 0
 end
 
@@ -103,8 +141,8 @@ do
 
   -- Returns the grant for the next in line, or nil; why nobody more can be looked at now, or nil; and the grants
   -- of its riders, or nil.
-  local function grant_next(base, index, at, lane)
-    local number, list = next_number()
+  local function grant_next(base, index, at, lane, only)
+    local number, list = next_number(only)
     if not number then return nil, 'empty' end
     if number == '' then return nil, 'more' end
     local record, runs = wanted(number, base)
@@ -129,10 +167,12 @@ do
       if room == 0 then return grants, 'room', now end
       local at, lane, ask = opening()
       if not at then return grants, lane, ask end
+      local only, company = leading()
+      if company then return grants, 'filling', company end
       if calls == room then return grants, 'more', now end
       if room < 0 and waits() > 0 then return grants, 'full', now + ASK_AT_LEAST_US end
       if budget.left <= 0 then return grants, 'more', now end
-      local done, granted, why, riders = pcall(grant_next, base, calls + 1, at, lane)
+      local done, granted, why, riders = pcall(grant_next, base, calls + 1, at, lane, only)
       -- A key of this number is not what it should be: a sweep puts it back into line. The worker
       -- is to hear of those that were granted before it.
       if not done and calls == 0 then error(granted, 0) end
@@ -182,6 +222,8 @@ end
 -- `room`: a process that stops hands the line over.
 local function is_in_hand(room)
   if room == 0 or calls_alone() or members(LEASES) + 1 >= rules.concurrent then return false end
+  -- Where some wait for company, others may not.
+  if rules.together > 1 and waits() <= rules.together then return false end
   local _, at = drainer()
   return at ~= nil and at >= now and at <= now + rules.late_us + rules.window_us
 end

@@ -293,10 +293,11 @@ do
     return plain(pop_first(list))
   end
 
-  -- The next number, and its list: the MANUAL one, but every fourth time the AUTOMATIC one while both wait; ''
-  -- when more gaps are to be passed over.
-  function next_number()
+  -- The next number, and its list: `only` that one, else the MANUAL one, but every fourth time the AUTOMATIC one
+  -- while both wait; '' when more gaps are to be passed over.
+  function next_number(only)
     if waits() == 0 then return nil end
+    if only then return next_of(only), only end
     local list = numbers(MANUAL) > 0 and MANUAL or AUTOMATIC
     local both = numbers(MANUAL) > 0 and numbers(AUTOMATIC) > 0
     if both and call('HINCRBY', ORDER, 'turn', 1) % 4 == 0 then list = AUTOMATIC end

@@ -98,119 +98,17 @@ class Stores:
     """Where what waits in Redis is written too, before its job goes; None: nowhere."""
 
 
-class CallRunner:
-    """Runs calls from their permit to what follows them. One per process."""
+class CallEnds:
+    """Ends calls one by one, each when its outcome is durable. One per process.
 
-    def __init__(self, work_of: WorkOf, stores: Stores, tasks: Tasks, slots: CallSlots) -> None:
-        self.schedule: Callable[[Line, float], None] = lambda *_: None
-        """Has this process ask for a line again at an instant."""
-        self.run_group: Callable[[Sequence[Call]], Awaitable[bool]]
-        """Runs several calls under one permit; GroupRunner sets it."""
+    `last` of each: no other calls of its group end right behind.
+    """
+
+    def __init__(self, work_of: WorkOf, stores: Stores, slots: CallSlots) -> None:
+        self.deadlines = Deadlines()
         self._work_of = work_of
         self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
-        self._drains = stores.drains
-        self._tasks, self._slots = tasks, slots
-        self._deadlines = Deadlines()
-
-    async def run(self, calls: Sequence[Call]) -> bool:
-        """Run the calls of a permit, for which this task has a slot, to their end and what follows.
-
-        A worker that stops hands back what has no durable outcome: others go on with that at once.
-        True: the request of the call that ended last waits again.
-        """
-        if len(calls) > 1:
-            return await self.run_group(calls)
-        (call,), ended = calls, False
-        at, began = dt.datetime.now(dt.UTC), time.monotonic()
-        try:
-            made = await self.perform(calls)
-            ms = round((time.monotonic() - began) * 1000)
-            outcome = made if isinstance(made, TrackingError) else made[0]
-            result = await self._end(call, outcome, attempt_of(outcome, at, ms))
-            ended = True
-            await self.apply(call.line, result)
-        except asyncio.CancelledError:
-            if ended:
-                raise
-            # Its request waits in Redis now, so a drain job is due for the next worker.
-            await self.apply(call.line, await self.hand_back(calls))
-            return True
-        return result.waits
-
-    async def apply(self, line: Line, result: TakeResult) -> None:
-        """Start the calls of a result, give back the other slots, schedule the line's next take.
-
-        Puts a drain job where the result says so. Never waits for the calls.
-        """
-        for calls in result.groups:
-            self._slots.transfer(self._tasks.start(self.run(calls)))
-        self._slots.give_back()
-        if result.full:
-            self._slots.waiting.add(line)
-        if result.ask_again is not None:
-            self.schedule(line, result.ask_again)
-        if result.put_drain:
-            try:
-                await self._drains.put_drain(line)
-            except TubesDown:
-                return  # the sweeper puts it when the tubes are back
-
-    async def give_up(self, call: Call) -> None:
-        """End a request over which too many workers vanished, or that is given up.
-
-        While MongoDB is away it stays as it is: to wait would keep the sweeper from all others, and
-        the sweep finds it again.
-        """
-        if not self._results.is_available:
-            return
-        why = call.given_up
-        reason = GivenUp(why, _REFUSED_FOR_A_DAY.get(why, why)) if why else None
-        error = reason or WorkersVanished(call.deaths)
-        attempt = Attempt(dt.datetime.now(dt.UTC), error.code, 0)
-        work = self._work_of(call.line)
-        await keep_trying(lambda: work.fail(call, error, attempt, final=True))
-        await self.apply(call.line, await self._die(call, error))
-
-    async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome] | CourierError | NotStarted:
-        """Do the work of a group under its deadline: an outcome for each, or an error of all.
-
-        Whatever it raises becomes a known error.
-        """
-        work = self._work_of(calls[0].line)
-        try:
-            return await self._deadlines.hold(calls[0].permit.deadline, work.perform(calls))
-        except (CourierError, NotStarted) as error:
-            return error
-        except TimeoutError:
-            return CourierDown("no whole answer within the call's time-out")
-        except Exception as error:  # noqa: BLE001 - never Pending, and never this worker's end
-            emit_unexpected(error, **names_of(calls[0]))
-            return UnreadableAnswer(f"the courier module broke: {type(error).__name__}")
-
-    async def _end(self, call: Call, outcome: Outcome | NotStarted, attempt: Attempt) -> TakeResult:
-        """Make the outcome of a call durable, then end the call. Returns what follows it."""
-        if isinstance(outcome, NotStarted):
-            return await self.hand_back([call], outcome)
-        if isinstance(outcome, Done) or call.permit.started:
-            names = {"slug": call.request.slug, "number": call.request.number}
-            emit(Event.CALLED, **names, outcome=attempt.outcome, ms=attempt.ms)
-        if isinstance(outcome, LeftOut):
-            outcome = UnreadableAnswer("it is not about the only number that was asked for")
-        try:
-            if isinstance(outcome, CourierError):
-                return await self.fail(call, outcome, attempt)
-            try:
-                work = self._work_of(call.line)
-                await self.durably(call, lambda: work.store(call, outcome, attempt))
-            except UnreadableAnswer as error:
-                return await self.fail(call, error, attempt)
-        except ResultsDown as down:
-            return await self.not_stored(call, down)
-        verdict = Verdict(State.SUCCESS, outcome.output, attempt=attempt)
-        result = await self.finish([(call, verdict)])
-        tag, requests = outcome.tag, call.requests
-        emit(Event.ANSWERED, **names_of(call), tag=tag, ms=attempt.ms, requests=requests)
-        return result
+        self._slots = slots
 
     def not_stored(
         self, call: Call, down: ResultsDown, *, last: bool = True
@@ -259,7 +157,7 @@ class CallRunner:
             emit(Event.REFUSED, **names_of(call), **said_of(error), requests=call.requests)
             verdict = _error_verdict(error, made, answered=True)
             return await self.finish([(call, verdict)], last=last)
-        return await self._die(call, error, decision.setback, made, last=last)
+        return await self.die(call, error, decision.setback, made, last=last)
 
     async def note(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Note a failed call in its document. Raises ResultsDown where its operations end so."""
@@ -274,13 +172,13 @@ class CallRunner:
         """Store what came of a call until its deadline, or once. Raises ResultsDown."""
         deadline = call.permit.deadline
         until = max(deadline, time.monotonic() + STORED_SECONDS)
-        return self._deadlines.hold(until, keep_trying(store, until=deadline), _Overdue)
+        return self.deadlines.hold(until, keep_trying(store, until=deadline), _Overdue)
 
     async def _repeat(
         self, call: Call, setback: Setback, error: CourierError, *, last: bool
     ) -> TakeResult:
         """Have a failed call repeated later; `used_up`: that was its request's last attempt."""
-        room = self.room(last=last)
+        room = self._room(last=last)
         result = await in_redis(call, lambda: self._limits.retry(call, setback, room))
         if result.used_up:
             return result
@@ -291,7 +189,7 @@ class CallRunner:
             emit(Event.RETRIED, **names_of(call), **said_of(error), **delay)
         return result._replace(waits=True)
 
-    async def _die(
+    async def die(
         self,
         call: Call,
         error: CourierError,
@@ -311,7 +209,7 @@ class CallRunner:
         self, calls: Sequence[Call], why: Exception | None = None, *, last: bool = True
     ) -> TakeResult:
         """Put the requests of calls back to the head of their list. None: this worker stops."""
-        room = self.room(last=last) if why else 0
+        room = self._room(last=last) if why else 0
         result = await in_redis(calls[0], lambda: self._limits.hand_back(calls, room))
         for call in calls:
             emit(Event.HANDED_BACK, **names_of(call), **({"why": str(why)} if why else {}))
@@ -324,9 +222,123 @@ class CallRunner:
         room = self._slots.reserve_for_next() if last else None
         return in_redis(ends[0][0], lambda: self._limits.finish(ends, room))
 
-    def room(self, *, last: bool = True) -> int | None:
+    def _room(self, *, last: bool) -> int | None:
         """The room for what follows; None where other calls of the group end right behind."""
         return self._slots.reserve_for_next() if last else None
+
+
+class CallRunner:
+    """Runs calls from their permit to what follows them. One per process."""
+
+    def __init__(self, work_of: WorkOf, stores: Stores, tasks: Tasks, slots: CallSlots) -> None:
+        self.schedule: Callable[[Line, float], None] = lambda *_: None
+        """Has this process ask for a line again at an instant."""
+        self.run_group: Callable[[Sequence[Call]], Awaitable[bool]]
+        """Runs several calls under one permit; GroupRunner sets it."""
+        self.ends = CallEnds(work_of, stores, slots)
+        self._work_of = work_of
+        self._results, self._drains = stores.results, stores.drains
+        self._tasks, self._slots = tasks, slots
+
+    async def run(self, calls: Sequence[Call]) -> bool:
+        """Run the calls of a permit, for which this task has a slot, to their end and what follows.
+
+        A worker that stops hands back what has no durable outcome: others go on with that at once.
+        True: the request of the call that ended last waits again.
+        """
+        if len(calls) > 1:
+            return await self.run_group(calls)
+        (call,), ended = calls, False
+        at, began = dt.datetime.now(dt.UTC), time.monotonic()
+        try:
+            made = await self.perform(calls)
+            ms = round((time.monotonic() - began) * 1000)
+            outcome = made if isinstance(made, TrackingError) else made[0]
+            result = await self._end(call, outcome, attempt_of(outcome, at, ms))
+            ended = True
+            await self.apply(call.line, result)
+        except asyncio.CancelledError:
+            if ended:
+                raise
+            # Its request waits in Redis now, so a drain job is due for the next worker.
+            await self.apply(call.line, await self.ends.hand_back(calls))
+            return True
+        return result.waits
+
+    async def apply(self, line: Line, result: TakeResult) -> None:
+        """Start the calls of a result, give back the other slots, schedule the line's next take.
+
+        Puts a drain job where the result says so. Never waits for the calls.
+        """
+        for calls in result.groups:
+            self._slots.transfer(self._tasks.start(self.run(calls)))
+        self._slots.give_back()
+        if result.full:
+            self._slots.waiting.add(line)
+        if result.ask_again is not None:
+            self.schedule(line, result.ask_again)
+        if result.put_drain:
+            try:
+                await self._drains.put_drain(line)
+            except TubesDown:
+                return  # the sweeper puts it when the tubes are back
+
+    async def give_up(self, call: Call) -> None:
+        """End a request over which too many workers vanished, or that is given up.
+
+        While MongoDB is away it stays as it is: to wait would keep the sweeper from all others, and
+        the sweep finds it again.
+        """
+        if not self._results.is_available:
+            return
+        why = call.given_up
+        reason = GivenUp(why, _REFUSED_FOR_A_DAY.get(why, why)) if why else None
+        error = reason or WorkersVanished(call.deaths)
+        attempt = Attempt(dt.datetime.now(dt.UTC), error.code, 0)
+        work = self._work_of(call.line)
+        await keep_trying(lambda: work.fail(call, error, attempt, final=True))
+        await self.apply(call.line, await self.ends.die(call, error))
+
+    async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome] | CourierError | NotStarted:
+        """Do the work of a group under its deadline: an outcome for each, or an error of all.
+
+        Whatever it raises becomes a known error.
+        """
+        work = self._work_of(calls[0].line)
+        try:
+            return await self.ends.deadlines.hold(calls[0].permit.deadline, work.perform(calls))
+        except (CourierError, NotStarted) as error:
+            return error
+        except TimeoutError:
+            return CourierDown("no whole answer within the call's time-out")
+        except Exception as error:  # noqa: BLE001 - never Pending, and never this worker's end
+            emit_unexpected(error, **names_of(calls[0]))
+            return UnreadableAnswer(f"the courier module broke: {type(error).__name__}")
+
+    async def _end(self, call: Call, outcome: Outcome | NotStarted, attempt: Attempt) -> TakeResult:
+        """Make the outcome of a call durable, then end the call. Returns what follows it."""
+        if isinstance(outcome, NotStarted):
+            return await self.ends.hand_back([call], outcome)
+        if isinstance(outcome, Done) or call.permit.started:
+            names = {"slug": call.request.slug, "number": call.request.number}
+            emit(Event.CALLED, **names, outcome=attempt.outcome, ms=attempt.ms)
+        if isinstance(outcome, LeftOut):
+            outcome = UnreadableAnswer("it is not about the only number that was asked for")
+        try:
+            if isinstance(outcome, CourierError):
+                return await self.ends.fail(call, outcome, attempt)
+            try:
+                work = self._work_of(call.line)
+                await self.ends.durably(call, lambda: work.store(call, outcome, attempt))
+            except UnreadableAnswer as error:
+                return await self.ends.fail(call, error, attempt)
+        except ResultsDown as down:
+            return await self.ends.not_stored(call, down)
+        verdict = Verdict(State.SUCCESS, outcome.output, attempt=attempt)
+        result = await self.ends.finish([(call, verdict)])
+        tag, requests = outcome.tag, call.requests
+        emit(Event.ANSWERED, **names_of(call), tag=tag, ms=attempt.ms, requests=requests)
+        return result
 
 
 async def in_redis(call: Call, step: Callable[[], Awaitable[TakeResult]]) -> TakeResult:

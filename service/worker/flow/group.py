@@ -38,6 +38,7 @@ from service.worker.flow.call import (
     names_of,
     said_of,
 )
+from service.worker.flow.tasks import CallSlots
 from tracking.call import Attempt, Call, Repeat, TakeResult, Verdict
 from tracking.errors import (
     AuthFailed,
@@ -63,8 +64,11 @@ _OF_THE_LINE = (CourierDown, RateLimited, AuthFailed, NoCredentials)
 class GroupRunner:
     """Runs groups for the runner of calls, which hands them over. One per process."""
 
-    def __init__(self, runner: CallRunner, work_of: WorkOf, limits: Limits) -> None:
-        self._runner, self._work_of, self._limits = runner, work_of, limits
+    def __init__(
+        self, runner: CallRunner, work_of: WorkOf, limits: Limits, slots: CallSlots
+    ) -> None:
+        self._runner, self._ends = runner, runner.ends
+        self._work_of, self._limits, self._slots = work_of, limits, slots
         runner.run_group = self.run
 
     async def run(self, calls: Sequence[Call]) -> bool:
@@ -80,7 +84,7 @@ class GroupRunner:
         except asyncio.CancelledError:
             if not left:
                 raise
-            result = await self._runner.hand_back(left)
+            result = await self._ends.hand_back(left)
             await self._runner.apply(line, result)
         return result.waits
 
@@ -93,7 +97,7 @@ class GroupRunner:
     ) -> TakeResult:
         """End all calls of a group. `left` keeps those that have no end yet."""
         if isinstance(made, NotStarted):
-            return await self._runner.hand_back(left, made)
+            return await self._ends.hand_back(left, made)
         lead = left[0]
         names = {"slug": lead.request.slug, "number": lead.request.number}
         if isinstance(made, CourierError):
@@ -115,7 +119,7 @@ class GroupRunner:
         self, left: list[Call], error: CourierError, attempt: Attempt
     ) -> TakeResult:
         """End a group of which no number was answered."""
-        lead, runner = left[0], self._runner
+        lead = left[0]
         if isinstance(error, _OF_THE_LINE):
             decision = self._work_of(lead.line).decide(error, lead, time.time())
             # All at the same instant, so that they are asked about together again.
@@ -124,9 +128,9 @@ class GroupRunner:
             await self._end_beside(left, others, delay)
             return await self._end_one(last, delay)
         if lead.permit.started:
-            noted = (runner.note(call, error, attempt, final=False) for call in left)
+            noted = (self._ends.note(call, error, attempt, final=False) for call in left)
             await asyncio.gather(*noted)
-        room = runner.room()
+        room = self._slots.reserve_for_next()
         result = await in_redis(lead, lambda: self._limits.halve(left, room))
         emit(Event.HALVED, **names_of(lead), numbers=len(left), **said_of(error))
         return result._replace(waits=True)
@@ -144,9 +148,9 @@ class GroupRunner:
         if last:
             return await self._end_one(last)
         if back:
-            result = await self._runner.hand_back(back, errors.get(back[0].id), last=not kept)
+            result = await self._ends.hand_back(back, errors.get(back[0].id), last=not kept)
         if kept:
-            result = await self._runner.finish(
+            result = await self._ends.finish(
                 [
                     (call, Verdict(State.SUCCESS, done.output, attempt=attempt))
                     for call, done, attempt in kept
@@ -169,7 +173,7 @@ class GroupRunner:
             error = errors.get(call.id)
             if isinstance(error, CourierError):
                 failed.append((call, error, attempt))
-            elif error and self._runner.comes_back(error):
+            elif error and self._ends.comes_back(error):
                 back.append(call)
             elif error:
                 failed.append((call, given_up(error), None))
@@ -189,7 +193,7 @@ class GroupRunner:
                 raise ResultsDown(f"{len(left)} of {len(answers)} answers are not confirmed")
 
         try:
-            await self._runner.durably(answers[0][0], store)
+            await self._ends.durably(answers[0][0], store)
         except ResultsDown as down:
             errors.update((call.id, down) for call, *_ in left)
         return errors
@@ -211,16 +215,16 @@ class GroupRunner:
         self, failed: Failed, delay: float | None = None, *, last: bool = True
     ) -> TakeResult:
         """End a call that was not answered; `delay` where its whole group was not."""
-        (call, outcome, attempt), runner = failed, self._runner
+        call, outcome, attempt = failed
         if isinstance(outcome, LeftOut):
-            room = runner.room(last=last)
+            room = self._slots.reserve_for_next() if last else None
             result = await in_redis(call, lambda: self._limits.ask_alone(call, room))
             emit(Event.LEFT_OUT, **names_of(call))
             return result._replace(waits=True)
         try:
-            return await runner.fail(call, outcome, attempt, delay, last=last)
+            return await self._ends.fail(call, outcome, attempt, delay, last=last)
         except ResultsDown as down:
-            return await runner.not_stored(call, down, last=last)
+            return await self._ends.not_stored(call, down, last=last)
 
 
 def _of_nobody(error: CourierError) -> CourierError:

@@ -111,11 +111,12 @@ class Handler:
     async def _settle(self, request: TrackingRequest, job: Job, admission: Settled) -> None:
         """Do all that is to be done before a job may go that was granted no call."""
         match admission:
-            case Parked(why, put_drain):
+            case Parked(why, put_drain, ask_again):
                 await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
-                if put_drain:
-                    await self._runner.apply(line_of(request), TakeResult(put_drain=True))
+                if put_drain or ask_again is not None:
+                    duty = TakeResult(ask_again=ask_again, put_drain=put_drain)
+                    await self._runner.apply(line_of(request), duty)
             case Ended(state, why):
                 event = Event.CANCELLED if state is State.CANCELLED else Event.SERVED_FRESH
                 emit(event, **_names(request, job), **({"why": why} if why else {}))

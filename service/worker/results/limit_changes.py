@@ -25,7 +25,7 @@ from service.config.schema import SlugLimits
 from service.observe.log import emit_unexpected
 from service.worker.results.database import Document
 
-SETTABLE = ("per_second", "concurrent", "per_hour", "per_day")
+SETTABLE = ("per_second", "concurrent", "per_hour", "per_day", "together")
 """What may change while workers run; all other limits are of the file."""
 
 QUOTAS = ("per_hour", "per_day")

@@ -37,6 +37,8 @@ class FailPoint(StrEnum):
     FAILURE_STORED = "work.fail:after"
     RETRIED = "limits.retry:after"
     HANDED_BACK = "limits.hand_back:after"
+    HALVED = "limits.halve:after"
+    ASKED_ALONE = "limits.ask_alone:after"
     RECORDED_AS_DEAD = "dead.record:after"
     DELETED = "requests.delete:after"
     DRAIN_RESERVED = "wait_list.decode:before"

@@ -132,9 +132,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
     tracking = _tracking(config, parts, results, codes)
-    work_of = _work_of(parts.lines, tracking, points)
-    runner = CallRunner(work_of, stores, tasks, slots)
-    GroupRunner(runner, work_of, stores.limits)
+    runner = _runner(_work_of(parts.lines, tracking, points), stores, tasks, slots)
     drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
     resolve, lines = parts.registry.named, parts.lines
@@ -165,6 +163,12 @@ def assemble(config: Config, parts: Parts) -> Worker:
         draining=background.start("drainer", drainer.run),
         background=background,
     )
+
+
+def _runner(work_of: WorkOf, stores: Stores, tasks: Tasks, slots: CallSlots) -> CallRunner:
+    runner = CallRunner(work_of, stores, tasks, slots)
+    GroupRunner(runner, work_of, stores.limits, slots)
+    return runner
 
 
 def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> Work:

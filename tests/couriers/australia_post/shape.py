@@ -3,7 +3,8 @@
 ====== ================================================== ========================
 method path                                               an unknown number
 ====== ================================================== ========================
-GET    /australia-post/shipping/v1/track?tracking_ids=N   400 with the error 51104
+GET    /australia-post/shipping/v1/track?tracking_ids=N   400 with the error 51104, among
+                                                          several an error of its own
 ====== ================================================== ========================
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 from devstack.site.shapes import parcel
 from devstack.site.shapes.failures import Form, forms, listed
 from devstack.site.shapes.reply import Asked, Reply, encode
+from devstack.site.shapes.several import several
 
 SLUG = "australia-post"
 WORDS = {
@@ -33,9 +35,20 @@ def read(asked: Asked) -> Reply | None:
     """Answer one request to Australia Post."""
     if (asked.method, asked.parts) != ("GET", ("shipping", "v1", "track")):
         return None
-    number = asked.query.get("tracking_ids", "")
+    numbers = asked.query.get("tracking_ids", "").split(",")
+    if len(numbers) == 1:
+        return _one(numbers[0], UNKNOWN)
+    return several(numbers, lambda number: _one(number, _missing(number)), "tracking_results")
+
+
+def _missing(number: str) -> tuple[int, bytes]:
+    error = {"code": "51104", "name": "INVALID_TRACKING_ID", "message": "not found"}
+    return 200, encode({"tracking_results": [{"tracking_id": number, "errors": [error]}]})
+
+
+def _one(number: str, unknown: tuple[int, bytes]) -> Reply:
     if not parcel.known(number):
-        return Reply(SLUG, number, *UNKNOWN, unknown=UNKNOWN)
+        return Reply(SLUG, number, *unknown, unknown=unknown)
     events = [
         {
             "description": WORDS[scan.message],
@@ -47,7 +60,7 @@ def read(asked: Asked) -> Reply | None:
     status = STATUSES.get(parcel.stages(number)[-1][0], "In transit")
     article = {"article_id": number, "status": status, "events": events}
     result = {"tracking_id": number, "status": status, "trackable_items": [article]}
-    return Reply(SLUG, number, 200, encode({"tracking_results": [result]}), unknown=UNKNOWN)
+    return Reply(SLUG, number, 200, encode({"tracking_results": [result]}), unknown=unknown)
 
 
 def _inside(code: str, words: str) -> dict[str, object]:

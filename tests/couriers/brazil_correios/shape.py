@@ -5,6 +5,7 @@ method path                                                  an unknown number
 ====== ===================================================== ==========================
 POST   /brazil-correios/token/v1/autentica/cartaopostagem    --
 GET    /brazil-correios/srorastro/v1/objetos/N?resultado=T   200 with SRO-020 inside
+GET    /brazil-correios/srorastro/v1/objetos?codigosObjetos= the same, for each of several
 ====== ===================================================== ==========================
 """
 
@@ -15,6 +16,7 @@ from dataclasses import replace
 from devstack.site.shapes import parcel
 from devstack.site.shapes.failures import Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
+from devstack.site.shapes.several import several
 
 SLUG = "brazil-correios"
 TOKEN = ("token", "v1", "autentica", "cartaopostagem")
@@ -37,6 +39,9 @@ def read(asked: Asked) -> Reply | None:
             return replace(given, status=201, body=renamed)
         case "GET", ("srorastro", "v1", "objetos", number):
             return needs_token(SLUG, asked, number) or _one(number)
+        case "GET", ("srorastro", "v1", "objetos"):
+            numbers = asked.each("codigosObjetos") or [""]
+            return needs_token(SLUG, asked, numbers[0]) or several(numbers, _one, "objetos")
     return None
 
 

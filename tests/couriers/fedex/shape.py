@@ -15,6 +15,7 @@ from typing import Any
 from devstack.site.shapes import parcel
 from devstack.site.shapes.failures import Form, forms, listed
 from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
+from devstack.site.shapes.several import several
 
 SLUG = "fedex"
 CODES = {
@@ -33,16 +34,18 @@ def read(asked: Asked) -> Reply | None:
         case "POST", ("oauth", "token"):
             return give_token(SLUG)
         case "POST", ("track", "v1", "trackingnumbers"):
-            number = _number(asked.json)
-            return needs_token(SLUG, asked, number) or _one(number)
+            numbers = _numbers(asked.json) or [""]
+            joined = several(numbers, _one, "output", "completeTrackResults")
+            return needs_token(SLUG, asked, numbers[0]) or joined
     return None
 
 
-def _number(body: Any) -> str:
+def _numbers(body: Any) -> list[str]:
     try:
-        return str(body["trackingInfo"][0]["trackingNumberInfo"]["trackingNumber"])
-    except (KeyError, IndexError, TypeError):
-        return ""
+        listed = [each["trackingNumberInfo"] for each in body["trackingInfo"]]
+        return [str(each["trackingNumber"]) for each in listed]
+    except (KeyError, TypeError):
+        return []
 
 
 def _one(number: str) -> Reply:

@@ -4,7 +4,7 @@
 method path                                                   an unknown number
 ====== ====================================================== ==========================
 POST   /gls/oauth2/v2/token                                   --
-GET    /gls/track-and-trace-v1/tracking/simple/trackids/N     200 with E_404_01 inside
+GET    /gls/track-and-trace-v1/tracking/simple/trackids/N,N   200 with E_404_01 inside
 ====== ====================================================== ==========================
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from devstack.site.shapes import parcel
 from devstack.site.shapes.failures import Form, apigee, forms
 from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
+from devstack.site.shapes.several import several
 
 SLUG = "gls"
 EVENTS = {
@@ -31,8 +32,9 @@ def read(asked: Asked) -> Reply | None:
     match asked.method, asked.parts:
         case "POST", ("oauth2", "v2", "token"):
             return give_token(SLUG)
-        case "GET", ("track-and-trace-v1", "tracking", "simple", "trackids", number):
-            return needs_token(SLUG, asked, number) or _one(number)
+        case "GET", ("track-and-trace-v1", "tracking", "simple", "trackids", numbers):
+            listed = numbers.split(",")
+            return needs_token(SLUG, asked, listed[0]) or several(listed, _one, "parcels")
     return None
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from devstack.site.shapes import parcel
 from devstack.site.shapes.failures import Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
+from devstack.site.shapes.several import several
 
 SLUG = "hermes-de"
 EVENTS = {
@@ -31,8 +32,8 @@ def read(asked: Asked) -> Reply | None:
         case "POST", ("authorization-facade", "oauth2", "access_token"):
             return give_token(SLUG)
         case "GET", ("shipmentinfo",):
-            number = asked.query.get("shipmentID", "")
-            return needs_token(SLUG, asked, number) or _one(number)
+            numbers = asked.each("shipmentID") or [""]
+            return needs_token(SLUG, asked, numbers[0]) or several(numbers, _one, "shipmentinfo")
     return None
 
 

@@ -3,7 +3,7 @@
 ====== ============================================ ===========================
 method path                                         an unknown number
 ====== ============================================ ===========================
-GET    /la-poste-colissimo/suivi/v2/idships/N       404 with the return code 104
+GET    /la-poste-colissimo/suivi/v2/idships/N,N     404 with the return code 104
 ====== ============================================ ===========================
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from devstack.site.shapes import parcel
 from devstack.site.shapes.failures import PAUSE, Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
+from devstack.site.shapes.several import several
 
 SLUG = "la-poste-colissimo"
 EVENTS = {
@@ -27,8 +28,8 @@ EVENTS = {
 def read(asked: Asked) -> Reply | None:
     """Answer one request to La Poste."""
     match asked.method, asked.parts:
-        case "GET", ("suivi", "v2", "idships", number):
-            return _one(number)
+        case "GET", ("suivi", "v2", "idships", numbers):
+            return several(numbers.split(","), _one)
     return None
 
 

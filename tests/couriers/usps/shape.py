@@ -43,7 +43,7 @@ def read(asked: Asked) -> Reply | None:
             return _authorised(asked, number) or _one(number)
         case "POST", ("tracking", "v3r2", "tracking"):
             numbers = _numbers(asked)
-            return _authorised(asked, ",".join(numbers)) or _several(numbers)
+            return _authorised(asked, "".join(numbers[:1])) or _several(numbers)
     return None
 
 
@@ -80,16 +80,17 @@ def _one(number: str) -> Reply:
 
 
 def _several(numbers: list[str]) -> Reply:
-    number = ",".join(numbers)
+    number, *riders = numbers or [""]
     unknown = (404, encode({"apiVersion": "/tracking/v3r2", "error": NOT_FOUND}))
     found = [parcel.known(number) for number in numbers]
     if not any(found):
-        return Reply(SLUG, number, *unknown, unknown=unknown)
+        return Reply(SLUG, number, *unknown, unknown=unknown, riders=tuple(riders))
     items = [
-        {"statusCode": "200", **_tracking(number, "eventZIPCode")} if known else _not_found(number)
-        for number, known in zip(numbers, found, strict=True)
+        {"statusCode": "200", **_tracking(each, "eventZIPCode")} if known else _not_found(each)
+        for each, known in zip(numbers, found, strict=True)
     ]
-    return Reply(SLUG, number, 200 if all(found) else 207, encode(items), unknown=unknown)
+    status, body = 200 if all(found) else 207, encode(items)
+    return Reply(SLUG, number, status, body, unknown=unknown, riders=tuple(riders))
 
 
 def _not_found(number: str) -> dict[str, object]:

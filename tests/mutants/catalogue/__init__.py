@@ -12,7 +12,9 @@ from mutants.catalogue import (
     duty,
     flow,
     forgetting,
+    group_ends,
     groups,
+    judges,
     line,
     outside,
     pace,
@@ -29,6 +31,7 @@ from mutants.mutant import Mutant
 CATALOGUE: tuple[Mutant, ...] = (
     *slots.MUTANTS,
     *groups.MUTANTS,
+    *group_ends.MUTANTS,
     *brake.MUTANTS,
     *room.MUTANTS,
     *pace.MUTANTS,
@@ -47,4 +50,5 @@ CATALOGUE: tuple[Mutant, ...] = (
     *forgetting.MUTANTS,
     *archive.MUTANTS,
     *outside.MUTANTS,
+    *judges.MUTANTS,
 )

@@ -133,8 +133,8 @@ MUTANTS = (
         name="the answer that ends a brake lets nobody go",
         breaks="I7",
         where="limits/lua/finish.lua",
-        old="    if not lifted and is_in_hand",
-        new="    if is_in_hand",
+        old="room == '' or lifted or not is_in_hand",
+        new="room == '' or not is_in_hand",
         tests=(UNNOTICED + "test_the_answer_that_ends_a_brake_lets_others_go_at_once",),
     ),
     Mutant(

@@ -24,17 +24,18 @@ MUTANTS = (
         name="a worker deletes a job before its call has ended",
         breaks="I1 F1",
         where="service/worker/flow/handle.py",
-        old="        match admission:\n",
-        new="        await job.delete()\n        match admission:\n",
+        old="            if await self._runner.run([admission.call]):\n",
+        new="            job.delete()\n            if await self._runner.run([admission.call]):\n",
         tests=(FLAWS + "test_a_job_is_let_go_only_after_its_result_is_stored",),
     ),
     Mutant(
         name="a call ends before its answer is stored",
         breaks="I1 I8",
         where="service/worker/flow/call.py",
-        old="                await self._durably(call, lambda: work.store(",
-        new="                await self._finish(call, Verdict(State.SUCCESS, outcome.output))\n"
-        "                await self._durably(call, lambda: work.store(",
+        old="                await self.ends.durably(call, lambda: work.store(",
+        new="                verdict = Verdict(State.SUCCESS, outcome.output)\n"
+        "                await self.ends.finish([(call, verdict)])\n"
+        "                await self.ends.durably(call, lambda: work.store(",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),
@@ -58,8 +59,8 @@ MUTANTS = (
         name="a parked request's job goes before its drain job is put",
         breaks="I7 F2",
         where="service/worker/flow/handle.py",
-        old="            case Parked(why, put_drain):\n",
-        new="            case Parked(why, put_drain):\n                await job.delete()\n",
+        old="Parked(why, put_drain, ask_again):\n",
+        new="Parked(why, put_drain, ask_again):\n                await job.delete()\n",
         tests=(ORDER + "test_a_drain_job_is_put_before_the_parked_requests_job_goes",),
     ),
     Mutant(
@@ -107,8 +108,8 @@ MUTANTS = (
         name="a worker that stops forgets the calls that it cuts off",
         breaks="I7",
         where="service/worker/flow/call.py",
-        old="                await self.apply(call.line, await self._hand_back(call))\n",
-        new="                raise\n",
+        old="            await self.apply(call.line, await self.ends.hand_back(calls))\n",
+        new="            raise\n",
         tests=(ORDER + "test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes",),
     ),
     Mutant(
@@ -155,8 +156,8 @@ MUTANTS = (
         name="who stops with an outcome in hand that cannot be stored lets go of it",
         breaks="I4",
         where="service/worker/flow/call.py",
-        old="                result = await self._end(",
-        new="                ended += 1\n                result = await self._end(",
+        old="            result = await self._end(",
+        new="            ended = True\n            result = await self._end(",
         tests=(AWAY + "test_who_stops_with_an_outcome_that_is_not_stored_hands_the_request_back",),
     ),
     Mutant(
@@ -171,8 +172,8 @@ MUTANTS = (
         name="a request whose answer a majority confirms too late is charged",
         breaks="I9",
         where="service/worker/flow/call.py",
-        old="            if isinstance(down, _Overdue) or not",
-        new="            if not",
+        old="        return isinstance(down, _Overdue) or not",
+        new="        return not",
         tests=(AWAY + "test_an_answer_that_waits_for_a_majority_for_too_long_is_not_charged",),
     ),
 )

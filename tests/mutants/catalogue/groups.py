@@ -6,7 +6,8 @@ from mutants.mutant import Mutant
 
 TAKEN = "limits/test_take_groups.py::"
 ENDED = "limits/test_finish_groups.py::"
-FLOW = "flow/test_call.py::"
+HALVED = "limits/test_halves.py::"
+TOGETHER = "limits/test_group_ends.py::"
 
 MUTANTS = (
     Mutant(
@@ -62,8 +63,8 @@ MUTANTS = (
         name="a call that goes back to wait leaves its group for good",
         breaks="I4",
         where="limits/lua/lib/flight.lua",
-        old="  land(id, { n = number, lead = lead })\n",
-        new="  land(id, { n = number })\n",
+        old="  local leased, is_free = land(id, { n = number, lead = lead })\n",
+        new="  local leased, is_free = land(id, { n = number })\n",
         tests=(
             ENDED + "test_half_of_a_group_is_repeated_and_the_other_half_has_ended",
             ENDED + "test_a_group_that_is_handed_back_last_one_first_keeps_its_order",
@@ -89,9 +90,9 @@ MUTANTS = (
     Mutant(
         name="more numbers go with a call than the rules say",
         breaks="I3",
-        where="limits/lua/lib/taking.lua",
-        old="    while #members < rules.together and",
-        new="    while #members <= rules.together and",
+        where="limits/lua/lib/groups.lua",
+        old="    return #group.members >= rules.together or",
+        new="    return #group.members > rules.together or",
         tests=(TAKEN + "test_those_next_in_line_ride_with_the_first_under_one_permit",),
     ),
     Mutant(
@@ -113,17 +114,17 @@ MUTANTS = (
     Mutant(
         name="a number of two accounts rides with itself",
         breaks="I8",
-        where="limits/lua/lib/taking.lua",
-        old="(names[bare(name)] or not goes_along(rider))",
-        new="not goes_along(rider)",
+        where="limits/lua/lib/groups.lua",
+        old="not calls[i] and not group.names[bare(number)] and",
+        new="not calls[i] and",
         tests=(TAKEN + "test_a_number_of_two_accounts_rides_in_two_calls_and_keeps_its_place",),
     ),
     Mutant(
         name="after a death a number rides with others",
         breaks="I1",
-        where="limits/lua/lib/taking.lua",
-        old="    return (record.deaths or 0) == 0 and not record.listed\n",
-        new="    return not record.listed\n",
+        where="limits/lua/lib/groups.lua",
+        old="    return (record.deaths or 0) == 0 and not record.alone",
+        new="    return not record.alone",
         tests=(
             TAKEN + "test_after_a_death_a_number_rides_alone",
             TAKEN + "test_who_comes_back_after_a_death_rides_with_nobody_and_keeps_its_place",
@@ -132,36 +133,36 @@ MUTANTS = (
     Mutant(
         name="those who cannot ride lose their places",
         breaks="I11",
-        where="limits/lua/lib/taking.lua",
-        old="    for i = #stay, 1, -1 do put_head(unpack(stay[i])) end\n",
-        new="    for i = 1, #stay do put_tail(unpack(stay[i])) end\n",
+        where="limits/lua/lib/groups.lua",
+        old="    if not belongs(record or {}, lead) then return nil, false end\n",
+        new="    if not belongs(record or {}, lead) then return nil, true end\n",
         tests=(TAKEN + "test_who_comes_back_after_a_death_rides_with_nobody_and_keeps_its_place",),
     ),
     Mutant(
         name="a rider is dead of what happened in company",
         breaks="I1",
         where="limits/lua/sweep.lua",
-        old="record.dying or not record.lead and record.deaths",
-        new="record.dying or record.deaths",
+        old="      if record.lead then\n        record.half",
+        new="      if false then\n        record.half",
         tests=(TAKEN + "test_nobody_is_dead_of_what_happened_in_company",),
     ),
     Mutant(
-        name="a rider's death counts for nobody",
+        name="a lost group comes back whole",
         breaks="I7",
         where="limits/lua/sweep.lua",
-        old="      if not record.dying then record.deaths =",
-        new="      if not record.dying and leads(id, record) then record.deaths =",
+        old="        record.half = half_of(id, nth, size)\n",
+        new="",
         tests=(
-            ENDED + "test_a_group_whose_worker_vanished_goes_back_to_the_head_in_its_order",
-            TAKEN + "test_after_a_death_a_number_rides_alone",
+            HALVED + "test_a_group_whose_worker_vanished_is_called_in_halves",
+            HALVED + "test_a_poison_is_dead_once_it_vanished_alone_and_takes_nobody_along",
         ),
     ),
     Mutant(
         name="a lost group goes back in any order",
         breaks="I11",
         where="limits/lua/sweep.lua",
-        old="  return one.index > other.index\n",
-        new="  return one.index < other.index\n",
+        old="  return one.rider > other.rider\n",
+        new="  return one.rider < other.rider\n",
         tests=(ENDED + "test_a_group_whose_worker_vanished_goes_back_to_the_head_in_its_order",),
     ),
     Mutant(
@@ -192,8 +193,8 @@ MUTANTS = (
         name="a group's start is given back once for each of its numbers",
         breaks="I3",
         where="limits/lua/hand_back.lua",
-        old="    if not leads(id, record) then return put_head(number, record) end\n    if unsent",
-        new="    if unsent",
+        old="    if not leads(id, record) then return end\n",
+        new="",
         tests=(ENDED + "test_the_start_of_a_group_is_given_back_once",),
     ),
     Mutant(
@@ -223,9 +224,9 @@ MUTANTS = (
     Mutant(
         name="several numbers try together after a pause",
         breaks="I7",
-        where="limits/lua/lib/taking.lua",
-        old="goes_along(record) and not calls_alone()",
-        new="goes_along(record)",
+        where="limits/lua/lib/groups.lua",
+        old="not goes_along(record) or calls_alone() then",
+        new="not goes_along(record) then",
         tests=(TAKEN + "test_while_one_call_alone_tries_it_is_for_one_number",),
     ),
     Mutant(
@@ -239,25 +240,130 @@ MUTANTS = (
     Mutant(
         name="each number of a group has a permit of its own",
         breaks="I3",
-        where="limits/limiter.py",
+        where="limits/steps.py",
         old="keys.read_call(line, rules, grant, permit),)",
-        new="self._call(line, grant, asked),)",
+        new="self.call(line, grant, asked),)",
         tests=(TAKEN + "test_those_next_in_line_ride_with_the_first_under_one_permit",),
     ),
     Mutant(
-        name="a group is handed back from its first to its last",
-        breaks="I11",
-        where="service/worker/flow/call.py",
-        old="            for call in reversed(left):",
-        new="            for call in left:",
-        tests=(FLOW + "test_all_of_a_group_are_handed_back_when_the_worker_stops",),
+        name="a group that failed comes back whole",
+        breaks="I7",
+        where="limits/lua/halve.lua",
+        old="    record.half = half_of(id, nth, all)\n",
+        new="",
+        tests=(HALVED + "test_a_group_that_failed_comes_back_in_two_halves_before_all_others",),
+        daily=True,
     ),
     Mutant(
-        name="a group that was not sent goes back from its first to its last",
+        name="a half is as large as its group",
+        breaks="I7",
+        where="limits/lua/lib/flight.lua",
+        old="(nth * 2 <= all + 1 and '/1' or '/2')",
+        new="'/1'",
+        tests=(HALVED + "test_a_group_that_failed_comes_back_in_two_halves_before_all_others",),
+    ),
+    Mutant(
+        name="numbers of two halves ride together",
+        breaks="I7",
+        where="limits/lua/lib/groups.lua",
+        old="goes_along(record) and record.half == lead.half\n",
+        new="goes_along(record)\n",
+        tests=(
+            HALVED + "test_a_group_that_failed_comes_back_in_two_halves_before_all_others",
+            HALVED + "test_a_bad_number_that_fails_alone_rides_with_nobody_later",
+        ),
+    ),
+    Mutant(
+        name="numbers with other fields ride together",
+        breaks="I1",
+        where="limits/lua/lib/groups.lua",
+        old="      and cover(record.fields, lead.fields) and cover(lead.fields, record.fields)\n",
+        new="",
+        tests=(HALVED + "test_numbers_with_other_fields_ride_in_other_calls",),
+    ),
+    Mutant(
+        name="a number that an answer left out rides with others again",
+        breaks="I7",
+        where="limits/lua/ask_alone.lua",
+        old="    record.alone = true\n",
+        new="",
+        tests=(HALVED + "test_a_number_that_an_answer_left_out_is_asked_alone_at_once",),
+    ),
+    Mutant(
+        name="who is to be asked alone rides with others",
+        breaks="I7",
+        where="limits/lua/lib/groups.lua",
+        old="== 0 and not record.alone and",
+        new="== 0 and",
+        tests=(
+            HALVED + "test_a_number_stays_alone_until_it_is_answered",
+            HALVED + "test_a_request_may_say_that_its_number_is_to_be_asked_alone",
+        ),
+    ),
+    Mutant(
+        name="a request that says alone is joined without it",
+        breaks="I7",
+        where="limits/lua/lib/record.lua",
+        old="  record.alone = record.alone or request.alone\n",
+        new="",
+        tests=(HALVED + "test_a_request_may_say_that_its_number_is_to_be_asked_alone",),
+    ),
+    Mutant(
+        name="a group goes back from its first to its last",
         breaks="I11",
-        where="service/worker/flow/call.py",
-        old="kept if calls[0].permit.started else kept[::-1]",
-        new="kept",
-        tests=(FLOW + "test_a_group_that_was_not_sent_goes_back_in_its_order",),
+        where="limits/lua/lib/taking.lua",
+        old="  for i = #all, 1, -1 do\n",
+        new="  for i = 1, #all do\n",
+        tests=(
+            TOGETHER + "test_a_group_that_is_handed_back_at_once_keeps_its_order"
+            "_and_its_start_comes_back",
+        ),
+    ),
+    Mutant(
+        name="a group is halved in any two parts that a script has time for",
+        breaks="I7",
+        where="limits/lua/sweep.lua",
+        old="      nth = nth > 1 and nth - 1 or size\n",
+        new="      nth = size\n",
+        tests=(HALVED + "test_a_group_whose_worker_vanished_is_called_in_halves",),
+    ),
+    Mutant(
+        name="each end of a group takes",
+        breaks="I2",
+        where="limits/lua/lib/taking.lua",
+        old="  if room == '' then return {}, is_free",
+        new="  room = tonumber(room) or 1\n  if room == '' then return {}, is_free",
+        tests=(TOGETHER + "test_while_others_end_right_behind_no_step_takes",),
+    ),
+    Mutant(
+        name="a slot that is free after the last end goes to nobody",
+        breaks="I7",
+        where="limits/limiter.py",
+        old="        if room is not None and is_late:\n",
+        new="        if False:\n",
+        tests=(
+            TOGETHER
+            + "test_a_group_whose_lead_ends_in_parts_gives_its_slot_on_when_all_have_ended",
+        ),
+    ),
+    Mutant(
+        name="what is taken after the last end has another name",
+        breaks="I1 I8",
+        where="limits/limiter.py",
+        old='"take", line, (base, room, 0))',
+        new='"take", line, (f"{base}~", room, 0))',
+        tests=(
+            TOGETHER
+            + "test_a_group_whose_lead_ends_in_parts_gives_its_slot_on_when_all_have_ended",
+        ),
+    ),
+    Mutant(
+        name="those that are passed over move up",
+        breaks="I11",
+        where="limits/lua/lib/waiting.lua",
+        old="    for i = first + 1, #indexes do call('LSET', list, indexes[i] - first, '') end\n",
+        new="    for i = first + 1, #indexes do call('LSET', list, indexes[i] - first, '-') end\n"
+        "    call('LREM', list, 0, '-')\n",
+        tests=(TOGETHER + "test_those_that_are_passed_over_keep_their_places_between_gaps",),
     ),
 )

@@ -305,7 +305,7 @@ MUTANTS = (
     Mutant(
         name="the call timeout is taken for milliseconds",
         breaks="F20",
-        where="limits/limiter.py",
+        where="limits/steps.py",
         old="asked + rules.call_timeout_seconds\n",
         new="asked + rules.call_timeout_seconds / 1000\n",
         tests=(PERMIT + "test_the_deadline_is_the_call_timeout_from_before_the_script_was_sent",),

@@ -318,7 +318,7 @@ MUTANTS = (
     Mutant(
         name="a worker goes on with an epoch that is over",
         breaks="I7",
-        where="limits/limiter.py",
+        where="limits/steps.py",
         old=" or written[1] != (epoch, revision):\n",
         new=":\n",
         tests=(FORGETS + "test_workers_agree_on_one_new_epoch",),
@@ -364,9 +364,10 @@ MUTANTS = (
     Mutant(
         name="sends that were measured while Redis was away are forgotten",
         breaks="I3",
-        where="limits/limiter.py",
-        old="            self._reports.put_back(line, reports)\n",
-        new="",
+        where="limits/steps.py",
+        old="            self._reports.put_back(line, reports)\n            raise\n"
+        "        return list(reply)\n",
+        new="            raise\n        return list(reply)\n",
         tests=(SENDS + "test_a_send_measured_while_redis_was_away_is_reported_when_it_is_back",),
     ),
     Mutant(

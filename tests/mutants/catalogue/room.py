@@ -136,8 +136,8 @@ MUTANTS = (
         name="an absence of MongoDB is charged as an attempt",
         breaks="I9",
         where="service/worker/flow/call.py",
-        old="_Overdue) or not self._results.is_available:\n",
-        new="_Overdue) or self._results.is_available is None:\n",
+        old="_Overdue) or not self._results.is_available\n",
+        new="_Overdue) or self._results.is_available is None\n",
         tests=(AWAY + "test_a_call_whose_outcome_cannot_be_stored_goes_back_uncharged",),
     ),
     Mutant(

@@ -24,7 +24,7 @@ MUTANTS = (
     Mutant(
         name="a lost Redis brings older rules back",
         breaks="I2 I3",
-        where="limits/limiter.py",
+        where="limits/steps.py",
         old="self._book.revision if self._learned == epoch else NONE_KNOWN",
         new="self._book.revision",
         tests=(CHANGED + "test_after_a_lost_redis_no_worker_goes_by_rules_of_before",),

@@ -55,8 +55,8 @@ MUTANTS = (
         name="a call to be repeated keeps its slot",
         breaks="I4 F13",
         where="limits/lua/lib/flight.lua",
-        old="  land(id, { n = number, lead = lead })\n",
-        new="  call('HDEL', INFLIGHT, id, '=' .. number)\n",
+        old="  local leased, is_free = land(id, { n = number, lead = lead })\n",
+        new="  call('HDEL', INFLIGHT, id, '=' .. number)\n  local leased, is_free\n",
         tests=(FLAWS + "test_a_call_that_failed_in_any_way_gives_its_slot_back",),
     ),
     Mutant(
@@ -104,8 +104,8 @@ MUTANTS = (
         name="a freed slot goes to nobody",
         breaks="I7",
         where="limits/lua/finish.lua",
-        old="turn(base, room, false, record ~= nil)\n  return { now, 0,",
-        new="turn(base, 0, false, record ~= nil)\n  return { now, 0,",
+        old="  return { now, 0, what_follows(base, room, record",
+        new="  return { now, 0, what_follows(base, '0', record",
         tests=(SLOTS + "test_a_freed_slot_goes_to_the_next_in_line_in_the_same_reply",),
     ),
 )

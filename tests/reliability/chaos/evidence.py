@@ -17,6 +17,7 @@ from chaos.sampler import Lease, Look
 from chaos.scale import Scale
 from chaos.tallies import tallies
 from devstack.judge import Call
+from devstack.site.remote import call_of
 from tracking.tally import tally_of
 
 Document = Mapping[str, Any]
@@ -151,9 +152,8 @@ def _kept_aside(bucket: Any, collection: str) -> list[Document]:
 
 
 def _calls(arena: Arena) -> list[Judged]:
-    names = Call.__dataclass_fields__
     return [
-        Judged(Call(**{name: entry[name] for name in names}), entry["fault"] is not None)
+        Judged(call_of(entry), entry["fault"] is not None)
         for entry in arena.site.entries()
         if entry["kind"] == "call"
     ]

@@ -88,8 +88,7 @@ def extra_calls(found: Evidence) -> float:
     answered: Counter[tuple[str, str]] = Counter()
     total = 0
     for each in found.calls:
-        name = (each.call.slug, each.call.number)
-        if name in once:
+        for name in once.intersection((each.call.slug, number) for number in each.call.numbers):
             total += 1
             answered[name] += each.call.status in (200, 404) and not each.spoiled
     return 100.0 * sum(count - 1 for count in answered.values() if count > 1) / max(1, total)
@@ -110,6 +109,16 @@ def most_starts_as_stamped(found: Evidence) -> dict[str, int]:
     return {
         slug: judge.most_starts_in_any_second(replace(call, late_ns=0) for call in calls)
         for slug, calls in _by_slug(found).items()
+    }
+
+
+def most_numbers(found: Evidence) -> dict[str, int]:
+    """In one call, by courier that answers for several, as the site saw it."""
+    several = {each.slug for each in found.scale.couriers if each.together > 1}
+    return {
+        slug: judge.most_numbers_in_a_call(calls)
+        for slug, calls in _by_slug(found).items()
+        if slug in several
     }
 
 

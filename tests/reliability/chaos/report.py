@@ -29,6 +29,7 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
     couriers = found.scale.couriers
     concurrent = {each.slug: each.concurrent for each in couriers}
     per_second = {each.slug: each.per_second for each in couriers}
+    together = {each.slug: each.together for each in couriers}
     twice = sum("times" in breach.what for breach in breaches if breach.invariant == "I8")
     return [
         ("requests acknowledged", f"{outcomes[Outcome.ACKNOWLEDGED]:,}"),
@@ -36,6 +37,7 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("faults", f"{len(found.meanwhile.done):,} of {len(measures.faults(found))} kinds"),
         ("fail points that killed", _reached(measures.fail_points(found))),
         ("calls at the couriers", f"{len(found.calls):,}"),
+        ("numbers in them", f"{sum(len(each.call.numbers) for each in found.calls):,}"),
         ("results stored", f"{len(found.documents):,}"),
         (
             "operations with an id that ended",
@@ -50,6 +52,7 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("most calls in flight (allowed)", _limited(measures.most_in_flight(found), concurrent)),
         ("most starts in any second (allowed)", _limited(measures.most_starts(found), per_second)),
         ("the same as stamped", _limited(measures.most_starts_as_stamped(found), per_second)),
+        ("most numbers in a call (allowed)", _limited(measures.most_numbers(found), together)),
         ("calls stamped late by a busy site", str(measures.stamped_late(found))),
         ("calls repeated needlessly", f"{measures.extra_calls(found):.1f} %"),
         *((what, _recovered(each, within)) for what, _, each, within in recovery.promised(found)),
@@ -129,6 +132,8 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def _limited(most: Mapping[str, int], allowed: Mapping[str, int]) -> str:
+    if not most:
+        return "one"
     if len(most) <= SHOWN:
         return ", ".join(f"{slug} {count} ({allowed[slug]})" for slug, count in most.items())
     by_limit: dict[int, list[int]] = {}

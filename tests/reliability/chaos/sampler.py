@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import redis
 
 from chaos.arena import Arena
+from chaos.scale import Courier
 from tracking.operation import ENDS
 
 PERIOD = 0.2
@@ -71,6 +72,7 @@ class Sampler:
         self.leases: dict[tuple[str, str], Lease] = {}
         self.faults: list[str] = []
         self._arena = arena
+        self._couriers = {courier.slug: courier for courier in arena.scale.couriers}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._cursor = 0
@@ -86,7 +88,7 @@ class Sampler:
         self._thread.join()
 
     def _run(self) -> None:
-        slugs = [courier.slug for courier in self._arena.scale.couriers]
+        slugs = list(self._couriers)
         while not self._stop.is_set():
             try:
                 with self._arena.redis() as client:
@@ -110,6 +112,7 @@ class Sampler:
             # What has ended is none any more, although the next script has yet to remove it.
             pipeline.zrangebyscore(f"calls_leases:{slug}", now_us, "+inf")
             pipeline.get(f"wait_drainer:{slug}")
+            pipeline.hgetall(f"wait_inflight:{slug}")
             if slug in with_ends:
                 pipeline.get(f"calls_number:{slug}")
                 pipeline.get(f"sec_calls:{slug}")
@@ -126,15 +129,29 @@ class Sampler:
     ) -> None:
         look = Look(time.monotonic(), {})
         for slug in slugs:
-            manual, automatic, leases, drainer = islice(answers, 4)
+            manual, automatic, leases, drainer, flying = islice(answers, 5)
             look.waiting[slug] = manual + automatic
             if drainer:
                 look.drainers[slug] = drainer
             for call in leases:
                 self.leases.setdefault((slug, call), Lease(look.at, began)).last = began
+            self._judge_groups(self._couriers[slug], leases, flying)
             if slug in with_ends:
                 self._judge_ends(slug, answers)
         self.looks.append(look)
+
+    def _judge_groups(
+        self, courier: Courier, leases: Sequence[str], flying: Mapping[str, str]
+    ) -> None:
+        """What is in flight are groups: each has one place, and as many numbers as it may."""
+        if len(leases) > courier.concurrent:
+            self.faults.append(f"{len(leases)} places of {courier.slug} are taken")
+        riding = [call for call in leases if "~" in call]
+        if riding:
+            self.faults.append(f"riders of {courier.slug} have places of their own: {riding}")
+        for lead, left in flying.items():
+            if lead.startswith("#") and not 1 <= int(left) <= courier.together:
+                self.faults.append(f"{left} numbers of {courier.slug} go with {lead}")
 
     def _judge_ends(self, slug: str, answers: Iterator[Any]) -> None:
         for name in ("calls_number", "sec_calls"):

@@ -54,6 +54,7 @@ class Courier:
     `ids_only`: every request carries an id, so operations can be counted exactly. `by_hand`:
     numbers are pushed onto its list by hand; else its list may be deleted by hand. `away_seconds`:
     it answers 503 for the last so many seconds of the faults, and nothing else is done to it.
+    `together`: how many numbers it answers for in one call.
     """
 
     slug: str
@@ -64,6 +65,7 @@ class Courier:
     ids_only: bool = False
     by_hand: bool = False
     away_seconds: float = 0.0
+    together: int = 1
 
 
 COURIERS = (
@@ -72,6 +74,8 @@ COURIERS = (
     Courier("five-at-once", concurrent=5, per_second=20, pace=8.0, by_hand=True),
     Courier("three-at-once", concurrent=3, per_second=10, pace=5.0, ids_only=True),
     Courier("ten-a-second", concurrent=20, per_second=10, pace=5.0),
+    Courier("thirty-a-call", concurrent=20, per_second=2, pace=9.0, together=30),
+    Courier("five-a-call", concurrent=3, per_second=5, pace=6.0, ids_only=True, together=5),
 )
 
 
@@ -192,4 +196,6 @@ def settings(scale: Scale, site_url: str) -> str:
             f"max_waiting = {courier.most_waiting}",
             f'[couriers.{courier.slug}]\nmodule = "json_feed"\nbase_url = "{site_url}/feed"',
         ]
+        if courier.together > 1:
+            lines.append(f"numbers_per_call = {courier.together}")
     return "\n".join(lines) + "\n"

@@ -4,7 +4,7 @@
 invariant judged by
 ========= ========================================================================================
 I1        the producer's log, after quiet: everything acknowledged came to an end that can be read
-I2, I3    what the courier site saw arrive, on its own clock
+I2, I3    what the courier site saw arrive, on its own clock; a call for several numbers is one
 I4        how long any lease was seen, and that none is left; how soon dead processes' were free
 I5        every look at Redis while the faults went on
 I7        that quiet came in time, without new requests; and how soon everything went on after a
@@ -92,16 +92,21 @@ def _limits(found: Evidence) -> Iterator[Breach]:
         if (most := judge.most_starts_in_any_second(calls)) > courier.per_second:
             text = f"{most} starts of {courier.slug} in a second, not {courier.per_second}"
             yield Breach("I3", text)
+        if (most := judge.most_numbers_in_a_call(calls)) > courier.together:
+            text = f"a call of {courier.slug} for {most} numbers, not {courier.together}"
+            yield Breach("I2", text)
 
 
 def _twice(found: Evidence) -> Iterator[Breach]:
     """Numbers that were called while a call of theirs ran."""
     running: dict[tuple[str, str], int] = {}
-    for call in sorted((each.call for each in found.calls), key=lambda each: each.arrived_ns):
-        name, arrived = (call.slug, call.number), call.arrived_ns
+    calls = sorted((each.call for each in found.calls), key=lambda each: each.arrived_ns)
+    asked = ((call, number) for call in calls for number in call.numbers)
+    for call, number in asked:
+        name, arrived = (call.slug, number), call.arrived_ns
         seconds = (min(running.get(name, 0), call.ended_ns or arrived) - arrived) / SECOND_NS
         if seconds > TWICE_SECONDS and not _stood_still(found, arrived / SECOND_NS):
-            text = f"{call.slug}:{call.number} was called twice at once, for {seconds:.2f} s"
+            text = f"{call.slug}:{number} was called twice at once, for {seconds:.2f} s"
             yield Breach("I8", text)
         running[name] = max(running.get(name, 0), call.ended_ns or arrived)
 

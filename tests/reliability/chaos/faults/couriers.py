@@ -25,6 +25,14 @@ WAYS: tuple[tuple[str, Mapping[str, object], tuple[float, float]], ...] = (
     ("sends without end", {"fault": "huge", "share": 0.1}, (1.0, 2.0)),
     ("sends a gzip bomb", {"fault": "gzip_bomb", "share": 0.1}, (1.0, 2.0)),
 )
+OF_SEVERAL: tuple[tuple[str, Mapping[str, object], tuple[float, float]], ...] = (
+    ("refuses calls for one number", {"fault": "status", "status": 400, "ending": "3"}, (2.0, 5.0)),
+    ("breaks off at one number", {"fault": "truncated", "ending": "4"}, (2.0, 5.0)),
+    ("makes no sense of one number", {"fault": "senseless", "ending": "6"}, (2.0, 5.0)),
+    ("leaves numbers out", {"leaves_out": 0.2, "reorders": True}, (2.0, 5.0)),
+)
+"""What couriers do that answer for several numbers in one call; one number is each tenth."""
+
 LONG = frozenset({"hangs", "drips", "is slow"})
 AWAY = "courier away for long"
 NEVER_ENDING = frozenset({"hang", "drip"})
@@ -38,6 +46,10 @@ def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
         slug = draw.choice(tight if kind in LONG else scale.present).slug
         needs = {slug, HANGING} if behaviour.get("fault") in NEVER_ENDING else {slug}
         yield Card(f"courier {kind}", frozenset(needs), lasts, _behave(slug, behaviour))
+    several = [courier.slug for courier in scale.present if courier.together > 1]
+    for kind, behaviour, lasts in OF_SEVERAL if several else ():
+        slug = draw.choice(several)
+        yield Card(f"courier {kind}", frozenset({slug}), lasts, _behave(slug, behaviour))
 
 
 def outages(scale: Scale) -> Iterator[Card]:

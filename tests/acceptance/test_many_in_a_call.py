@@ -36,6 +36,8 @@ BAD = "AB000100"
 TOGETHER = 30
 NUMBERS = 3_000 if TIMES else 240
 FULL_CALLS = NUMBERS // TOGETHER
+ON_THE_WAY = FULL_CALLS // 2 if TIMES else 2
+"""Calls after which a worker is killed: in the middle, where there is the time."""
 LATENCY = 0.2
 PAUSED = 300
 WAIT = 400.0 if TIMES else 40.0
@@ -55,12 +57,14 @@ def open_courier(plant: Plant, **behaviour: object) -> str:
     return slug
 
 
-def hire_three(plant: Plant, breaks_by: str = "") -> None:
-    """Three workers, who all begin now; their reader breaks on the bad number, if you say how."""
+def hire(plant: Plant, count: int = 3 if TIMES else 1, breaks_by: str = "") -> None:
+    """Workers who all begin now; their reader breaks on the bad number, if you say how."""
     brittle = (sys.executable, str(Path(__file__).with_name("brittle_worker.py")), "run")
     path = os.pathsep.join((str(REPOSITORY), os.environ.get("PYTHONPATH", "")))
     given = {"BREAKS_ON": BAD, "BREAKS_BY": breaks_by, "PYTHONPATH": path}
-    hired = [plant.hire(command=brittle, **given) if breaks_by else plant.hire() for _ in range(3)]
+    hired = [
+        plant.hire(command=brittle, **given) if breaks_by else plant.hire() for _ in range(count)
+    ]
     for worker in hired:
         worker.ready()
     plant.producer.pause(0)
@@ -127,8 +131,8 @@ def test_a_killed_workers_groups_are_asked_again_and_each_number_is_stored_once(
     plant: Plant,
 ) -> None:
     slug = open_courier(plant)
-    hire_three(plant)
-    until(lambda: len(plant.calls(slug)) > FULL_CALLS // 2, WAIT, "half of the calls", step=0.05)
+    hire(plant, count=3)
+    until(lambda: len(plant.calls(slug)) > ON_THE_WAY, WAIT, "some of the calls", step=0.02)
     plant.site.behave(slug, held=True)
     held_ns = time.monotonic_ns()
     victim = until(lambda: caller(plant, slug, held_ns), 5.0, "a group is asked for", step=0.02)
@@ -168,30 +172,25 @@ SPOILT: dict[str, dict[str, object]] = {
     "its call has a web page for an answer": {"fault": "garbage"},
     "its value is no tracking": {"fault": "senseless"},
 }
-LARGE = ("its call is a 400", "its call has half an answer")
 
 
-@pytest.mark.parametrize(
-    "what",
-    [pytest.param(each, marks=pytest.mark.measures if each in LARGE else ()) for each in SPOILT],
-)
+@pytest.mark.parametrize("what", SPOILT)
 def test_a_bad_number_keeps_none_of_its_neighbours_from_being_stored(
     plant: Plant, what: str
 ) -> None:
     slug = open_courier(plant, numbers=[BAD], **SPOILT[what])
-    hire_three(plant)
+    hire(plant)
     until_answered(plant, slug, NUMBERS - 1)
 
     judge_few_calls(plant, slug, what)
     judge_what_is_stored(plant, slug, set(numbers()) - {BAD})
 
 
-@pytest.mark.measures
 def test_a_number_on_which_the_parser_breaks_keeps_none_of_its_neighbours_from_being_stored(
     plant: Plant,
 ) -> None:
     slug = open_courier(plant)
-    hire_three(plant, breaks_by="an error")
+    hire(plant, breaks_by="an error")
     until_answered(plant, slug, NUMBERS - 1)
 
     judge_few_calls(plant, slug, "the parser breaks")
@@ -204,7 +203,7 @@ def test_a_number_that_kills_its_workers_dies_alone(plant: Plant) -> None:
     # One after the other: a call that runs beside the one that kills is lost with it.
     slug = open_courier(plant, per_second=1)
     plant.settings |= SHORT
-    hire_three(plant, breaks_by="death")
+    hire(plant, count=3, breaks_by="death")
     until(lambda: plant.dead.find_one({"number": BAD}), 120.0, "it is recorded as dead")
     until_answered(plant, slug, NUMBERS - 1)
 
@@ -215,11 +214,10 @@ def test_a_number_that_kills_its_workers_dies_alone(plant: Plant) -> None:
     plant.held_to_limits()
 
 
-@pytest.mark.measures
 def test_what_an_answer_leaves_out_is_asked_alone_and_noted(plant: Plant) -> None:
     share = Behaviour(leaves_out=0.05)
     slug = open_courier(plant, leaves_out=0.05, reorders=True)
-    hire_three(plant)
+    hire(plant)
     plant.endings.come(WAIT)
 
     left_out = {number for number in numbers() if is_left_out(number, share)}
@@ -236,7 +234,7 @@ def test_what_an_answer_leaves_out_is_asked_alone_and_noted(plant: Plant) -> Non
 def test_a_failure_of_the_whole_call_is_charged_to_nobody_who_rode(plant: Plant) -> None:
     plant.settings["retry.attempts"] = 1
     slug = open_courier(plant, fault="status", status=503, first=3)
-    hire_three(plant)
+    hire(plant)
     plant.endings.come(WAIT)
 
     judge_what_is_stored(plant, slug, numbers())

@@ -14,6 +14,7 @@ from mutants.catalogue import (
     forgetting,
     group_ends,
     groups,
+    judges,
     line,
     outside,
     pace,
@@ -49,4 +50,5 @@ CATALOGUE: tuple[Mutant, ...] = (
     *forgetting.MUTANTS,
     *archive.MUTANTS,
     *outside.MUTANTS,
+    *judges.MUTANTS,
 )

@@ -1,0 +1,44 @@
+"""Judges: who looks at calls for several numbers sees each number, and one call."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+VERDICT = "reliability/test_verdict.py::"
+SAMPLER = "reliability/test_sampler.py::"
+SITE = "devstack/test_site.py::"
+
+MUTANTS = (
+    Mutant(
+        name="the judge of fault runs looks at the first number of a call only",
+        breaks="I8",
+        where="tests/reliability/chaos/verdict.py",
+        old="for call in calls for number in call.numbers)",
+        new="for call in calls for number in call.numbers[:1])",
+        tests=(VERDICT + "test_a_rider_is_called_by_nobody_else_either",),
+    ),
+    Mutant(
+        name="a call of a fault run carries as many numbers as it likes",
+        breaks="I2",
+        where="tests/reliability/chaos/verdict.py",
+        old="judge.most_numbers_in_a_call(calls)) > courier.together:",
+        new="judge.most_numbers_in_a_call(calls)) > 1_000:",
+        tests=(VERDICT + "test_a_call_for_several_is_one_call_for_as_many_numbers_as_it_may",),
+    ),
+    Mutant(
+        name="nobody sees that riders have slots of their own",
+        breaks="I2",
+        where="tests/reliability/chaos/sampler.py",
+        old='if "~" in call]',
+        new='if "~~" in call]',
+        tests=(SAMPLER + "test_a_place_of_a_rider_and_a_group_that_is_too_large_are_seen",),
+    ),
+    Mutant(
+        name="the courier site forgets the riders of a call",
+        breaks="I8",
+        where="devstack/judge.py",
+        old="        return (self.number, *self.riders)\n",
+        new="        return (self.number,)\n",
+        tests=(SITE + "test_a_call_for_several_is_one_call_and_every_number_is_recorded",),
+    ),
+)

@@ -26,7 +26,7 @@ def parse(_: int, __: Mapping[str, str], body: bytes, number: str) -> Tracking:
             case "crash":
                 raise ZeroDivisionError
             case "invalid":
-                raise InvalidNumber("not one of ours")
+                raise InvalidNumber("no number of this courier")
             case "unknown":
                 return NOT_FOUND_YET
     return NOT_FOUND_YET._replace(service=" ".join(part["what"] for part in parts))

@@ -53,8 +53,8 @@ MUTANTS = (
         name="an answer may be of any size",
         breaks="I9",
         where="couriers/http/fetch.py",
-        old="        if len(body) > BODY_BYTES:",
-        new="        if len(body) < 0:",
+        old="            if len(body) > most:",
+        new="            if len(body) < 0:",
         tests=(HOSTILE + "test_a_gzip_bomb_is_cut_off_without_being_unfolded",),
     ),
     Mutant(

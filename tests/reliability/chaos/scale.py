@@ -119,7 +119,7 @@ class Scale:
     gap: tuple[float, float] = (0.4, 1.6)
     couriers: tuple[Courier, ...] = field(default=COURIERS)
     rate: float | None = None
-    fail_points: int = 9
+    fail_points: int = 10
     disk_fills: bool = True
     forget_redis: bool = False
     step_clock: bool = False

@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := .devstack/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check prove bench chaos simulate mutants fuzz stack lock clean
+.PHONY: help setup demo test check prove bench chaos simulate follow mutants fuzz stack lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ SEEDS ?= 500
 simulate: $(READY) ## the whole worker on virtual time, one fresh world per seed (SEED=1 SEEDS=500 JSON=1)
 	@PYTHONPATH=.:tests/simulation:tests/limits PYTHONHASHSEED=0 $(BIN)/python -m simulated \
 	  $(if $(SEED),--seed $(SEED)) --seeds $(SEEDS) $(if $(JSON),--json)
+
+PARCELS ?= 100000
+DAYS ?= 3
+follow: $(READY) ## re-checks of 100,000 parcels for three days of virtual time, planners killed (SEED=1)
+	@PYTHONPATH=.:tests/upkeep PYTHONHASHSEED=0 $(BIN)/python -m followed \
+	  --parcels $(PARCELS) --days $(DAYS) $(if $(SEED),--seed $(SEED))
 
 mutants: $(READY) ## break one invariant after the other; the suite must notice (ONLY=words JSON=1)
 	@PYTHONPATH=.:tests $(BIN)/python -m mutants \

@@ -53,6 +53,7 @@ tracking:status:<id>          string the operation, JSON                24 h (15
 tracking:to_archive           zset   id → its end, ms                   archived
 tracking:archive_lock1        string who archives                       15 s after it last asked
 tracking:archive_lock2        string who may report what it archived    30 s after it last asked
+tracking:planner:<slug>       string who plans the courier's re-checks   45 s after it last asked
 tracking:events               stream state → id, one for each end       1 h after the newest end
 tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
@@ -198,6 +199,11 @@ def of_line(line: Line) -> LineKeys:
 def status(operation: str) -> str:
     """What became of one operation."""
     return f"{STATUS}{operation}"
+
+
+def planner(slug: str) -> str:
+    """Who plans the re-checks of a courier."""
+    return f"tracking:planner:{slug}"
 
 
 def ten_seconds(at: int) -> str:

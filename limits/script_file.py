@@ -57,7 +57,7 @@ OF_LINE = (
 
 BATCH = "batch"
 
-ALONE = ("add_up", "archive", "epoch", "inspect", "leap", "malformed", "survey")
+ALONE = ("add_up", "archive", "epoch", "inspect", "leap", "malformed", "plan", "survey")
 """Scripts that belong to no line and use no part of the library."""
 
 

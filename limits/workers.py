@@ -3,22 +3,34 @@
 A worker tells itself with the look that its sweeper takes anyway (lua/survey.lua), and is forgotten
 `LIVES_SECONDS` after its last one. A process that vanished is known to be gone at once by those
 that run beside it, under the same kernel; by all others once it is forgotten.
+
+One of them at a time plans the re-checks of each courier (lua/plan.lua). One that vanishes leaves
+its couriers to others once LEASE_SECONDS are over. Two that plan at the same time, because one of
+them stood still or a failover lost who planned, do no harm: the id of a check is made of its parcel
+and date, so what both put is one operation.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.clock import Clock
 from limits.failure import redis_asked
+from limits.pipeline import Pipeline
+from tracking.request import Slug
 
 LIVES_SECONDS = 20.0
 """Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
+
+LEASE_SECONDS = 45.0
+"""Longer than a planner rests between two looks."""
 
 FORM = 2
 """Of the records that this version writes: one for a number and account. Before 2 nobody said."""
@@ -95,3 +107,25 @@ async def is_known(redis: Redis, slug: str) -> bool:
 def token_of(call_id: str) -> str:
     """The token of the worker that was granted a call."""
     return call_id.rpartition("-")[0]
+
+
+class Planners:
+    """Who plans re-checks. `who` asks: each process under a name of its own."""
+
+    def __init__(self, redis: Redis, who: str) -> None:
+        self._pipeline = Pipeline(redis, Clock())
+        # What a failover loses is taken once more.
+        self._pipeline.confirmed = 0
+        self._who = who
+
+    async def hold(self, slugs: Sequence[Slug]) -> list[Slug]:
+        """Take those of these couriers that nobody else plans, for LEASE_SECONDS from now on.
+
+        Raises LimitsDown: repeat it, then.
+        """
+        if not slugs:
+            return []
+        names = [keys.planner(slug) for slug in slugs]
+        args = (self._who, round(LEASE_SECONDS * 1000))
+        plans = await self._pipeline.run("plan", names, args)
+        return [slug for slug, its_own in zip(slugs, plans, strict=True) if int(its_own)]

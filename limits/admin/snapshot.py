@@ -40,6 +40,9 @@ class LineSnapshot:
     `last_starts_seconds`: until the call is expected to start of the last that waits.
     `hour_left` and `day_left`: calls that the quotas leave, None without such a quota. `counts`:
     what happened in the last hour, as statistics name it; `asked`: somebody ever asked.
+    A call holds `together` numbers at most; `calls` were counted, which had `numbers`, or
+    `numbers_a_call` in the mean. `checks_due` re-checks are due and not put yet, the first of
+    them for `checks_behind_seconds`; None: MongoDB, which knows, was not asked or is away.
     """
 
     line: Line
@@ -59,6 +62,12 @@ class LineSnapshot:
     hour_left: int | None = None
     day_left: int | None = None
     asked: bool = False
+    together: int = 1
+    calls: int = 0
+    numbers: int = 0
+    numbers_a_call: float | None = None
+    checks_due: int | None = None
+    checks_behind_seconds: float | None = None
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -116,6 +125,10 @@ class LineSnapshots:
         args = (most, round(within * 1000))
         _, fit = await self.scripts.run("room", courier_line(slug), *args)
         return int(fit)
+
+    def together(self, slug: Slug) -> int:
+        """How many numbers a call of a courier holds, at most."""
+        return self.scripts.rules_of(courier_line(slug)).together
 
     async def _read(self, lines: Iterable[Line]) -> list[LineSnapshot]:
         ordered, found = sorted(lines), list[LineSnapshot]()
@@ -194,6 +207,7 @@ def _ask(pipeline: Any, line: Line, rules: Rules, now_us: int) -> None:
         pipeline.pttl(key)
     pipeline.get(names.calls_brake)
     pipeline.exists(names.counts)
+    pipeline.hmget(names.counts, "calls", "numbers")
     now = now_us // MICRO
     for at in range(now - now % TEN_MINUTES - HOUR, now + 1, TEN_MINUTES):
         pipeline.hgetall(keys.ten_minutes(at, slug_of(line)))
@@ -228,6 +242,9 @@ def _snapshot(
     manual, automatic, later = _numbers_waiting(*waits)
     why, note = _stop(*answer[8:13])
     now_us, _, bound_by, ends, last = binds
+    calls, numbers = (int(each or 0) for each in answer[14])
+    # A version before counted calls alone, each of which had a number.
+    numbers = max(calls, numbers)
     return LineSnapshot(
         line,
         rules.concurrent,
@@ -246,7 +263,11 @@ def _snapshot(
         hour_left=None if rules.per_hour is None else max(0, rules.per_hour - hour),
         day_left=None if rules.per_day is None else max(0, rules.per_day - int(day or 0)),
         asked=bool(answer[13]),
-        counts=dict(tally_of(answer[14:-2]).counts),
+        together=rules.together,
+        calls=calls,
+        numbers=numbers,
+        numbers_a_call=numbers / calls if calls else None,
+        counts=dict(tally_of(answer[15:-2]).counts),
     )
 
 

@@ -31,6 +31,7 @@ _COURIERS = (
     *("courier", "running", "in 1 s", "waiting", "automatic", "later", "oldest", "last in"),
     "bound by",
 )
+_CHECKS = ("courier", "re-checks due", "behind by", "numbers a call")
 _TUBES = ("beanstalkd", "ready", "reserved", "delayed", "buried", "drains")
 _CALLS = ("started", "for", "courier", "number", "requests", "attempt", "lease", "worker")
 _CODES = ("courier", "unknown code", "times", "first seen", "last seen")
@@ -167,6 +168,8 @@ def _parts(found: look.Look, *, is_drawn: bool) -> Iterator[Part]:
         yield Part("nothing runs, nothing waits, nothing was asked yet")
     if not is_drawn:
         yield from map(Part, _advice(found.couriers))
+    if checks := _check_rows(found.couriers):
+        yield from (Part(), Part(headers=_CHECKS, rows=checks))
     yield from (Part(), Part(headers=_TUBES, rows=_tube_rows(found.tubes)), Part())
     if found.workers:
         rows = wording.worker_rows(found.workers)
@@ -201,6 +204,20 @@ def courier_rows(views: Sequence[look.LineSnapshot]) -> list[list[str]]:
             wording.cell(view),
         ]
         for view in views
+    ]
+
+
+def _check_rows(views: Sequence[look.LineSnapshot]) -> list[list[str]]:
+    """Word how far re-checks are behind, and how full calls are, where either matters."""
+    return [
+        [
+            view.line,
+            "not known" if view.checks_due is None else str(view.checks_due),
+            span(view.checks_behind_seconds or None),
+            wording.fullness(view),
+        ]
+        for view in views
+        if view.checks_due or (view.together > 1 and view.calls)
     ]
 
 

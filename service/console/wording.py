@@ -69,6 +69,12 @@ def cell(view: LineSnapshot) -> str:
     return f"{view.bound_by}{why}{_note(view)}{_until(view)}"
 
 
+def fullness(view: LineSnapshot) -> str:
+    """Say how many numbers go with a call of a courier that takes several."""
+    mean = view.numbers_a_call
+    return "-" if view.together == 1 or mean is None else f"{mean:.1f}/{view.together}"
+
+
 def reason(view: LineSnapshot) -> str:
     """Say why the requests of a courier wait; "" when nothing keeps them."""
     if view.bound_by in _WORDS:

@@ -17,7 +17,12 @@ from service.http.aftership.couriers import CourierRoutes
 from service.http.aftership.envelope import PREFIX, Envelope
 from service.http.aftership.trackings import TrackingRoutes
 from service.http.backend.door import Door
-from service.http.backend.figures import figures_of_door, figures_of_lines, figures_of_violations
+from service.http.backend.figures import (
+    figures_of_door,
+    figures_of_lines,
+    figures_of_plans,
+    figures_of_violations,
+)
 from service.http.backend.links import Links
 from service.http.backend.operations import Operations
 from service.http.backend.shipments import Shipments
@@ -45,6 +50,7 @@ from service.observe.exposition import CONTENT_TYPE, text
 from service.observe.metrics import HTTP_TIMES, REQUESTS, By
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
+from service.operator.look import behind_in
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -226,6 +232,8 @@ class FigureRoutes:
             kinds.add(By.API)
             standing |= await figures_of_lines(self._operations.standings, self._couriers)
             standing |= figures_of_violations(self._operations.violations)
+            behind = await behind_in(self._operations.stored.stores.tracking)
+            standing |= figures_of_plans(behind)
         # Of a thousand lines it takes a while, in which others want their replies.
         body = await asyncio.to_thread(text, kinds, self._counts, standing)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

@@ -126,6 +126,20 @@ class LineNow(TypedDict):
     hour_left: Annotated[int | None, Meta(description="calls that per_hour leaves; null without")]
     day_left: Annotated[int | None, Meta(description="calls that per_day leaves; null without")]
     asked: Annotated[bool, Meta(description="whether anybody ever asked")]
+    together: Annotated[int, Meta(description="numbers that go with a call, at most")]
+    calls: Annotated[int, Meta(description="calls that were counted")]
+    numbers: Annotated[int, Meta(description="numbers that went with these")]
+    numbers_a_call: Annotated[float | None, Meta(description="null before the first call")]
+    checks_due: Annotated[
+        int | None,
+        Meta(
+            description="re-checks that are due and not put yet, 10,000 at most; "
+            "null: MongoDB does not answer"
+        ),
+    ]
+    checks_behind_seconds: Annotated[
+        float | None, Meta(description="for how long the first of them is due")
+    ]
     counts: Annotated[dict[str, int], Meta(description="what happened in the last hour")]
 
 

@@ -186,6 +186,31 @@ GUARD = _gauge(
     "The guard that the measured scatter of a courier's answers asks for. Only where that is more "
     "than its `guard_ms`; workers keep as much of it as `guard_most_ms` allows.",
 )
+NUMBERS = _counter(
+    By.API,
+    "tracker_numbers_called_total",
+    "slug",
+    "Numbers that couriers were asked about who answer for several in one call; divided by "
+    "`tracker_calls_made_total` they tell how full calls are.",
+)
+MADE = _counter(
+    By.API,
+    "tracker_calls_made_total",
+    "slug",
+    "Calls that were made to couriers who answer for several numbers in one.",
+)
+DUE = _gauge(
+    By.API,
+    "tracker_checks_due",
+    "slug",
+    "Re-checks that are due and not put yet, 10,000 at most; only of couriers that have some.",
+)
+BEHIND = _gauge(
+    By.API,
+    "tracker_checks_behind_seconds",
+    "slug",
+    "For how long the first of them is due: so far the plan is behind.",
+)
 VIOLATIONS = _counter(
     By.API,
     "tracker_limit_violations_total",
@@ -218,5 +243,9 @@ METRICS = (
     BOUND,
     QUOTA,
     GUARD,
+    NUMBERS,
+    MADE,
+    DUE,
+    BEHIND,
     VIOLATIONS,
 )

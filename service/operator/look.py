@@ -6,10 +6,12 @@ import asyncio
 import dataclasses
 import datetime as dt
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from pymongo.collection import Collection
 
 from limits.admin.accounts import older_workers
 from limits.admin.running import LiveWorker, RunningCall, running_calls
@@ -22,8 +24,8 @@ from service.operator.connections import collections_of, redis_of, view_of
 from service.operator.producer import Producer, Tubes
 from service.operator.stored import kept_operation, with_archived
 from service.worker.preflight.judgement import judge_memory
-from service.worker.results.database import Document
-from service.worker.results.queries import find_tracking
+from service.worker.results.database import Document, in_thread
+from service.worker.results.queries import NOTHING_DUE, Behind, checks_behind, find_tracking
 from service.worker.results.statistics import listed_codes
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line, kind_of
@@ -44,6 +46,7 @@ __all__ = [
     "RunningCall",
     "Tubes",
     "UnknownCode",
+    "behind_in",
     "kept_by",
     "line_members",
     "live_workers",
@@ -140,7 +143,7 @@ async def running(config: Config) -> AsyncIterator[Callable[[], Awaitable[list[R
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
     lines, workers, older, tubes, unknown = await asyncio.gather(
-        overview(view, known),
+        overview(view, known, _behind(config)),
         view.workers(),
         older_workers(view.redis),
         asyncio.to_thread(lambda: list(producer.tubes())),
@@ -158,10 +161,17 @@ def older_than_this(workers: Iterable[str]) -> list[str]:
     ]
 
 
-async def overview(view: View, known: Sequence[Slug]) -> Lines:
-    """Look at all lines; `known` are all couriers. Raises LimitsDown."""
+async def overview(
+    view: View, known: Sequence[Slug], behind: Awaitable[Mapping[str, Behind] | None]
+) -> Lines:
+    """Look at all lines; `known` are all couriers. Raises LimitsDown.
+
+    `behind`: how far their re-checks are, None while MongoDB does not answer.
+    """
     configured = set(map(courier_line, known))
-    views, memory = await asyncio.gather(view.lines(configured), view.memory())
+    views, memory, due = await asyncio.gather(view.lines(configured), view.memory(), behind)
+    if due is not None:
+        views = [with_checks(each, due) for each in views]
     removed = [each for each in views if each.line not in configured and each.waiting]
     flaws = await flaws_of(view.redis, sorted(configured | {each.line for each in views}))
     worries = [*map(str, judge_memory(memory)), *map(str, flaws), *map(_removed, removed)]
@@ -171,7 +181,13 @@ async def overview(view: View, known: Sequence[Slug]) -> Lines:
 
 def _tells(view: LineSnapshot) -> bool:
     """Leave out couriers that nobody ever asked."""
-    return bool(view.running or view.waiting or view.bound_by or view.asked)
+    return bool(view.running or view.waiting or view.bound_by or view.asked or view.checks_due)
+
+
+def with_checks(view: LineSnapshot, behind: Mapping[str, Behind]) -> LineSnapshot:
+    """Add how many of its re-checks are due, and for how long."""
+    due, seconds = behind.get(view.line, NOTHING_DUE)
+    return dataclasses.replace(view, checks_due=due, checks_behind_seconds=seconds)
 
 
 def _of_nobody(view: LineSnapshot) -> LineSnapshot:
@@ -294,6 +310,22 @@ async def unknown_codes(config: Config) -> Sequence[UnknownCode] | None:
     """Read all, the most frequent first. None when MongoDB does not answer: then go on without."""
     try:
         return await asyncio.to_thread(_read_codes, config)
+    except ResultsDown:
+        return None
+
+
+async def behind_in(tracking: Collection[Document]) -> Mapping[str, Behind] | None:
+    """Read how far re-checks are behind, by courier. None when MongoDB does not answer."""
+    try:
+        return await in_thread(checks_behind, tracking, dt.datetime.now(dt.UTC))
+    except ResultsDown:
+        return None
+
+
+async def _behind(config: Config) -> Mapping[str, Behind] | None:
+    try:
+        with collections_of(config) as stores:
+            return await behind_in(stores.tracking)
     except ResultsDown:
         return None
 

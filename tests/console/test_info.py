@@ -49,6 +49,26 @@ def test_info_tells_what_waits_and_what_binds_it(
     assert [(each["ready"], each["error"]) for each in look["tubes"]] == [(1, "")]
 
 
+def test_info_tells_how_far_re_checks_are_behind_and_how_full_calls_are(
+    run: Run, store: redis.Redis, collections: Any
+) -> None:
+    assert "re-checks due" not in run("info").out
+    store.hset("tracking:counts:fedex", mapping={"calls": 2, "numbers": 45})
+    due = dt.datetime.now(dt.UTC) - dt.timedelta(hours=2)
+    collections.tracking.insert_many(
+        {"slug": "usps", "active": True, "next_check_at": due, "_id": f"usps:{n}"} for n in range(3)
+    )
+
+    done = run("info")
+    rows = [" ".join(line.split()) for line in done.lines]
+    assert "usps 3 2 h -" in rows
+    assert "fedex 0 22.5/30" in rows
+    found = {each["slug"]: each for each in run("info", "--json").json[0]["couriers"]}
+    assert found["usps"]["checks_due"] == 3
+    assert 7_200 <= found["usps"]["checks_behind_seconds"] < 7_300
+    assert (found["fedex"]["numbers_a_call"], found["fedex"]["together"]) == (22.5, 30)
+
+
 def test_info_with_nothing_to_tell_says_so(run: Run) -> None:
     assert "nothing runs, nothing waits" in run("info").out
 

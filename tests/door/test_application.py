@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import json
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,11 +18,12 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from door_ground import USPS, Client, FixedKeys, post, refused
 from limits_bench import Worker
-from operations_ground import hearing, serving_all
+from operations_ground import Database, hearing, serving_all
 from redis.asyncio import Redis
 
 from devstack.servers import free_port
 from limits.admin import violations
+from limits.admin.snapshot import LineSnapshot
 from limits.admin.violations import Violations
 from limits.ends import Ends
 from limits.rules import Rules
@@ -29,7 +32,7 @@ from service.http import serve as module
 from service.http.backend import figures as line_figures
 from service.http.backend import listeners
 from service.http.backend.door import Door
-from service.http.backend.figures import figures_of_violations
+from service.http.backend.figures import figures_of_violations, of_line
 from service.http.backend.keyring import Keyring
 from service.http.backend.listeners import Listener, Listeners, Progress
 from service.http.callers import Callers
@@ -38,6 +41,7 @@ from service.http.operations import OperationRoutes
 from service.observe import background
 from service.observe.background import ENDS_MOST
 from service.operator.keys import Scope
+from tracking.line import Line
 from tracking.request import MAIN, Account
 
 SHOP = Account("shop")
@@ -239,6 +243,31 @@ async def test_redis_tells_how_the_lines_stand(api: Client, worker: Worker) -> N
     assert told['tracker_waiting_requests{list="automatic",slug="usps"}'] == 0
     assert told['tracker_waiting_oldest_seconds{slug="usps"}'] >= 0
     assert told['tracker_unused_starts_per_second{slug="usps"}'] == 0
+
+
+async def test_how_far_re_checks_are_behind_is_told_of_couriers_of_which_some_are_due(
+    api: Client, collections: Database
+) -> None:
+    due = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
+    collections.tracking.insert_many(
+        {"slug": "usps", "active": True, "next_check_at": due, "_id": f"usps:{n}"} for n in range(3)
+    )
+
+    told = await figures(api)
+
+    assert told['tracker_checks_due{slug="usps"}'] == 3
+    assert 3_600 <= told['tracker_checks_behind_seconds{slug="usps"}'] < 3_660
+    assert sum("tracker_checks" in series for series in told) == 2  # nothing of others is due
+
+
+def test_how_full_calls_are_is_told_of_couriers_that_take_several_numbers() -> None:
+    line = LineSnapshot(Line("feed"), 20, 2, "", together=30, calls=2, numbers=45)
+
+    told = of_line(line)
+
+    assert told["tracker_numbers_called_total", "feed"] == 45
+    assert told["tracker_calls_made_total", "feed"] == 2
+    assert ("tracker_calls_made_total", "feed") not in of_line(replace(line, together=1))
 
 
 async def test_the_guard_that_fits_is_told_of_lines_whose_answers_scatter(

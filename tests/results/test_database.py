@@ -103,12 +103,14 @@ async def test_a_start_that_changes_nothing_changes_no_index(
     assert first[0][KEEP_DAYS_INDEX]["expireAfterSeconds"] == 30 * DAY_SECONDS
 
 
-async def test_the_index_of_before_goes(store: Store) -> None:
-    store.tracking.create_index("next_check_at", partialFilterExpression={"active": True})
+async def test_indexes_of_before_go(store: Store) -> None:
+    for members in (["next_check_at"], ["active", "slug", "next_check_at"]):
+        store.tracking.create_index(members, partialFilterExpression={"active": True})
 
     await store.prepare()
 
-    assert "next_check_at_1" not in store.tracking.index_information()
+    left = store.tracking.index_information().keys()
+    assert not left & {"next_check_at_1", "active_1_slug_1_next_check_at_1"}
 
 
 async def test_preparing_twice_changes_nothing(store: Store) -> None:
@@ -121,4 +123,4 @@ async def test_preparing_twice_changes_nothing(store: Store) -> None:
     await store.prepare()
 
     assert indexes() == before
-    assert "active_1_slug_1_next_check_at_1" in before["tracking"]
+    assert "active_1_slug_1_check_pace_1_next_check_at_1" in before["tracking"]

@@ -28,6 +28,7 @@ from store_parcels import (
 from service.config.schema import Recheck
 from service.worker.results.document import LASTING
 from service.worker.results.merge import in_order, merge
+from service.worker.results.recheck_policy import read_pace
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import MissingField
 from tracking.request import Origin
@@ -63,6 +64,9 @@ def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
 
     next_check_at = document.pop("next_check_at")
     assert abs(next_check_at - START - hours(4)) <= hours(0.4)
+    pace = read_pace(document.pop("check_pace"))
+    assert (pace.first, pace.put) == (False, False)
+    assert 0 <= (next_check_at - START).total_seconds() - pace.seconds <= hours(0.4).total_seconds()
     assert document == {
         "_id": NAME,
         "slug": "usps",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
+import pytest
 from store_parcels import (
     FIRST,
     NAME,
@@ -15,14 +18,24 @@ from store_parcels import (
     on_its_way,
 )
 
+from service.worker.results import queries
 from service.worker.results.connection import Store
+from service.worker.results.database import EPOCH, Document
 from service.worker.results.queries import (
+    Behind,
+    Search,
+    checks_behind,
     due_for_check,
     due_slugs,
+    early_for_check,
+    early_of,
     find_tracking,
+    oldest_of,
+    paces_of,
     put_off_checks,
     slugs_with_due,
 )
+from service.worker.results.recheck_policy import Pace
 from service.worker.results.trackings import Trackings
 from tracking.checkpoint import Tracking
 from tracking.request import Number, Slug
@@ -50,12 +63,13 @@ async def test_what_is_due_of_a_courier_is_active_and_comes_the_longest_due_firs
         await saved(trackings, number, after, on_its_way(FIRST))
     await saved(trackings, "DONE1", 0, delivered(FIRST))
 
-    due = due_for_check(store.tracking, "usps", START + hours(12), 10)
+    due = due_for_check(store.tracking, Search("usps", START + hours(12), 10))
 
     assert [each["tracking_number"] for each in due] == ["SOONER1", "LATER1"]
-    assert set(due[0]) == {"_id", "slug", "tracking_number", "next_check_at", "fields"}
-    assert len(due_for_check(store.tracking, "usps", START + hours(12), 1)) == 1
-    assert due_for_check(store.tracking, "ups", START + hours(12), 10) == []
+    named = {"_id", "slug", "tracking_number", "next_check_at", "check_pace", "fields"}
+    assert set(due[0]) == named
+    assert len(due_for_check(store.tracking, Search("usps", START + hours(12), 1))) == 1
+    assert due_for_check(store.tracking, Search("ups", START + hours(12), 10)) == []
 
 
 async def test_the_couriers_with_something_due_are_found_by_leaps_through_the_index(
@@ -85,10 +99,99 @@ async def test_checks_are_put_off_only_if_nobody_has_planned_others(
 ) -> None:
     for number in ("DUE1", "DUE2"):
         await saved(trackings, number, 0, on_its_way(FIRST))
-    names = ["usps:DUE1", "usps:DUE2"]
+    put = Pace(first=False, seconds=3_600, put=True)
+    dates = {each["_id"]: each["next_check_at"] for each in store.tracking.find()}
 
-    put_off_checks(store.tracking, names[:1], START + days(1), START + days(2))
-    put_off_checks(store.tracking, names, START + days(1), START + days(3))
+    put_off_checks(store.tracking, {"usps:DUE1": dates["usps:DUE1"]}, put, START + days(2))
+    put_off_checks(store.tracking, dates, put, START + days(3))
 
-    found = [find_tracking(store.tracking, Slug("usps"), Number(name[5:])) for name in names]
+    found = [find_tracking(store.tracking, Slug("usps"), Number(name)) for name in ("DUE1", "DUE2")]
     assert [each and each["next_check_at"] for each in found] == [START + days(2), START + days(3)]
+    assert {each and each["check_pace"] for each in found} == {"then 3600 put"}
+
+
+PACES = ("first 2560", "then 14336", "then 81920", "then 3600 put", None)
+
+
+def many(count: int) -> list[Document]:
+    """Parcels of a courier, of all paces in turn, one due each second."""
+    return [
+        {
+            "_id": f"usps:N{n:06}",
+            "slug": "usps",
+            "tracking_number": f"N{n:06}",
+            "active": True,
+            "next_check_at": START + dt.timedelta(seconds=n),
+            "check_pace": PACES[n % len(PACES)],
+        }
+        for n in range(count)
+    ]
+
+
+def explained(store: Store, command: Document) -> Document:
+    told: Document = store.tracking.database.command(
+        {"explain": command, "verbosity": "executionStats"}
+    )
+    return told
+
+
+async def test_of_many_that_are_due_hardly_more_are_read_than_are_wanted(store: Store) -> None:
+    await store.prepare()
+    store.tracking.insert_many(many(2_000))
+    now = START + hours(1)
+
+    found = due_for_check(store.tracking, Search("usps", now, 20))
+
+    assert {each["check_pace"] for each in found[:3]} == {"first 2560"}
+    assert found[3]["check_pace"] == "then 3600 put"
+    lates = [now - each["next_check_at"] for each in found if each["check_pace"] == "first 2560"]
+    assert lates == sorted(lates, reverse=True)
+    due = {"active": True, "slug": "usps", "next_check_at": {"$gt": EPOCH, "$lte": now}}
+    told = explained(store, {"aggregate": "tracking", "pipeline": paces_of(due), "cursor": {}})
+    assert "DISTINCT_SCAN" in str(told)
+    one = {"find": "tracking", "filter": due | {"check_pace": {"$eq": "then 14336"}}}
+    told = explained(store, one | {"sort": {"next_check_at": 1}, "limit": 20})["executionStats"]
+    assert (told["totalKeysExamined"], told["totalDocsExamined"]) == (20, 20)
+
+
+async def test_what_fills_a_call_is_due_within_a_tenth_of_its_time_and_found_by_the_index(
+    store: Store,
+) -> None:
+    await store.prepare()
+    store.tracking.insert_many(many(20_000))
+    store.tracking.update_one({"_id": "usps:N000006"}, {"$set": {"asked_alone": True}})
+    search = Search("usps", START, 50)
+
+    found = early_for_check(store.tracking, search)
+
+    assert [each["_id"][-1] for each in found[:4]] == ["1", "2", "5", "7"]
+    assert len(found) == 50
+    assert {each["check_pace"] for each in found} == set(PACES[:3])
+    late = max(
+        each["next_check_at"]
+        for each in early_for_check(store.tracking, search._replace(most=9_999))
+    )
+    assert START + hours(2.2) < late <= START + dt.timedelta(seconds=8_192)
+    asked = {"find": "tracking", "filter": early_of(store.tracking, search), "limit": 50}
+    told = explained(store, asked | {"sort": {"next_check_at": 1}})
+    assert "SORT_MERGE" in str(told["queryPlanner"]["winningPlan"])
+    assert told["executionStats"]["totalDocsExamined"] <= 60
+    assert early_for_check(store.tracking, Search("ups", START, 50)) == []
+
+
+async def test_how_far_checks_are_behind_is_counted_out_of_the_index_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.prepare()
+    store.tracking.insert_many([*many(100), {"_id": 7, "active": True, "next_check_at": START}])
+    now = START + dt.timedelta(seconds=49.5)
+
+    assert checks_behind(store.tracking, now) == {"usps": Behind(50, 49.5)}
+    assert checks_behind(store.tracking, START - hours(1)) == {}
+    monkeypatch.setattr(queries, "COUNTED_MOST", 20)
+    assert checks_behind(store.tracking, now) == {"usps": Behind(20, 49.5)}
+    due = {"active": True, "slug": "usps", "next_check_at": {"$gt": EPOCH, "$lte": now}}
+    asked = {"aggregate": "tracking", "pipeline": oldest_of(due), "cursor": {}}
+    told = str(explained(store, asked))
+    assert "DISTINCT_SCAN" in told
+    assert "'totalDocsExamined': 0" in told

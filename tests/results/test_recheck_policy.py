@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from store_parcels import DEFAULTS, NAME, START, days, hours
 
 from service.config.schema import Recheck
-from service.worker.results.recheck_policy import ParcelAge, next_check
+from service.worker.results.recheck_policy import (
+    UNKNOWN_PACE,
+    Pace,
+    ParcelAge,
+    in_turn,
+    is_overdue,
+    next_check,
+    pace_of,
+    read_pace,
+)
 from tracking.checkpoint import Tag
 
 HOUR_OF = {
@@ -109,3 +120,94 @@ def test_what_slows_down_slows_down_by_the_same_factors(
     setting: str, tag: Tag, after_hours: float, expected: float
 ) -> None:
     assert wait_hours(tag, after_hours, after_hours, Recheck(**{setting: 10.0})) == about(expected)
+
+
+@pytest.mark.parametrize("minutes", [1, 45, 59, 240, 264, 1_440, 12_000])
+def test_a_pace_is_the_time_until_the_check_cut_by_a_fifth_at_most(minutes: int) -> None:
+    due = START + dt.timedelta(minutes=minutes)
+
+    pace = pace_of(Tag.IN_TRANSIT, None, START, due)
+
+    assert 0.8 * 60 * minutes <= pace.seconds <= 60 * minutes
+    assert read_pace(pace.text) == pace
+
+
+def test_there_are_few_paces_so_that_each_can_be_looked_up() -> None:
+    times = [dt.timedelta(minutes=n) for n in range(45, 1_440)]
+
+    assert len({pace_of(Tag.PENDING, None, START, START + each) for each in times}) <= 22
+
+
+@pytest.mark.parametrize("text", [None, "", "then", "then 0", "first 60 ", 5, {"a": 1}, b"then 60"])
+def test_what_says_no_pace_is_no_hindrance_and_is_never_moved(text: object) -> None:
+    assert read_pace(text) is UNKNOWN_PACE
+    assert UNKNOWN_PACE.early == hours(0)
+
+
+def test_a_check_may_be_put_a_tenth_of_its_time_sooner_but_not_one_that_was_put() -> None:
+    assert Pace(first=False, seconds=36_000).early == hours(1)
+    assert Pace(first=True, seconds=36_000, put=True).early == hours(0)
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected", "word"),
+    [
+        (Tag.OUT_FOR_DELIVERY, None, "first"),
+        (Tag.EXCEPTION, None, "first"),
+        (Tag.IN_TRANSIT, None, "then"),
+        (Tag.IN_TRANSIT, "2026-02-27T18:00:00+01:00", "first"),
+        (Tag.PENDING, "2026-02-27", "first"),
+        (Tag.IN_TRANSIT, "2026-03-09", "then"),
+        (Tag.IN_TRANSIT, "Monday", "then"),
+    ],
+)
+def test_what_is_out_for_delivery_in_exception_or_overdue_goes_first(
+    tag: Tag, expected: str | None, word: str
+) -> None:
+    assert pace_of(tag, expected, START, START + hours(4)).text.split()[0] == word
+
+
+@pytest.mark.parametrize("expected", [None, 5, "", "0000-00-00", "9999-12-31", b"2026-01-01"])
+def test_a_text_that_is_no_day_that_is_over_makes_no_parcel_overdue(expected: object) -> None:
+    assert not is_overdue(expected, START)
+
+
+def test_a_parcel_is_overdue_once_the_day_is_over() -> None:
+    midnight = dt.datetime(2026, 3, 5, tzinfo=dt.UTC)
+
+    assert is_overdue("2026-03-04", midnight)
+    assert not is_overdue("2026-03-04", midnight - hours(1))
+
+
+def put_in_turn(*waiting: tuple[Pace, list[float]], turn: int = 0) -> list[str]:
+    """Of each pace so many hours late; named by the pace's hours and how late each is."""
+    documents = [
+        (
+            pace,
+            [
+                {"next_check_at": START - hours(late), "name": f"{pace.seconds / 3_600:g} {late:g}"}
+                for late in lates
+            ],
+        )
+        for pace, lates in waiting
+    ]
+    return [each["name"] for each in in_turn(documents, START, turn)]
+
+
+def test_who_is_latest_in_proportion_to_its_time_comes_first() -> None:
+    quick, slow = Pace(first=False, seconds=14_400), Pace(first=False, seconds=86_400)
+
+    put = put_in_turn((slow, [12, 6, 1]), (quick, [4, 1.5, 0.1]))
+
+    assert put == ["4 4", "24 12", "4 1.5", "24 6", "24 1", "4 0.1"]
+
+
+def test_every_fourth_is_of_those_that_do_not_go_first_so_that_none_of_them_starves() -> None:
+    first, then = Pace(first=True, seconds=3_600), Pace(first=False, seconds=7_200)
+
+    assert put_in_turn((then, [9, 8]), (first, [5, 4, 3, 2])) == [
+        *("1 5", "1 4", "1 3", "2 9"),
+        *("1 2", "2 8"),
+    ]
+    assert put_in_turn((then, [9]), (first, [5]), turn=3) == ["2 9", "1 5"]
+    assert put_in_turn() == []

@@ -27,6 +27,7 @@ from service.worker.results.database import Document, Names
 from service.worker.results.dead import Dead
 from service.worker.results.forgetting import Parcel, clear, mark
 from service.worker.results.queries import end_checks, put_off_checks
+from service.worker.results.recheck_policy import Pace
 from service.worker.results.refused import counted, insert_each, try_again
 from service.worker.results.retention import BATCH_SIZE, kinds, purge_some
 from service.worker.results.statistics import add_codes, listed_codes, read_days, save_days
@@ -182,7 +183,9 @@ async def test_a_check_that_cannot_be_put_off_is_named_and_the_others_are(store:
     refuse(store.tracking, n="b")
     later = AT + dt.timedelta(hours=1)
 
-    stay = put_off_checks(store.tracking, ["a", "b", "c"], AT, later)
+    put = Pace(first=False, seconds=3_600, put=True)
+
+    stay = put_off_checks(store.tracking, dict.fromkeys("abc", AT), put, later)
     ended = end_checks(store.tracking, ["b", "c"])
 
     assert [name for name, _ in stay] == [name for name, _ in ended] == ["b"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import json
 from collections.abc import Callable, Sequence
 
-import greenstalk
 import pytest
 from bson.datetime_ms import DatetimeMS
+from due_checks import DUE, NOBODY, NOW, NUMBER, UPS, USPS, Room, parcel, parcels, put_on, stored
 from pymongo import monitoring
 
 from devstack.servers import Server
@@ -17,29 +16,13 @@ from service.observe.events import Event
 from service.worker.results import database as database_module
 from service.worker.results.connection import Store
 from service.worker.results.database import Document, Names
-from service.worker.tubes.envelope import REQUESTS_TUBE
 from service.worker.tubes.put_servers import Putter
 from service.worker.upkeep import recheck
 from service.worker.upkeep.recheck import PUT_OFF, Recheck, check_of
-from tracking.errors import LimitsBroken, TubesDown
+from tracking.errors import TubesDown
 from tracking.request import Slug
 
-USPS, UPS = Slug("usps"), Slug("ups")
-NUMBER = "9405903699300184125060"
-NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
-DUE = NOW - dt.timedelta(minutes=5)
-NOBODY = "127.0.0.1:1"
-
 Told = list[tuple[Event, Document]]
-
-
-def parcel(slug: str, number: str = NUMBER, due: object = DUE, **more: object) -> Document:
-    names = {"_id": f"{slug}:{number}", "slug": slug, "tracking_number": number}
-    return {**names, "active": True, "next_check_at": due, **more}
-
-
-def parcels(slug: str, count: int, due: dt.datetime = DUE) -> list[Document]:
-    return [parcel(slug, f"N{index:06}", due) for index in range(count)]
 
 
 @pytest.fixture
@@ -52,25 +35,6 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
 
 async def look(store: Store, putter: Putter, slugs: Sequence[Slug] = (USPS,)) -> int:
     return await Recheck(store, putter, slugs).look(lambda: NOW)
-
-
-def stored(store: Store, name: str = f"usps:{NUMBER}") -> Document:
-    document = store.tracking.find_one({"_id": name})
-    assert document is not None
-    return document
-
-
-def put_on(beanstalkd: Server) -> list[Document]:
-    """The payloads of all jobs, in the order in which they were put."""
-    found = []
-    with greenstalk.Client((beanstalkd.host, beanstalkd.port), watch=REQUESTS_TUBE) as client:
-        while True:
-            try:
-                job = client.reserve(timeout=0)
-            except greenstalk.TimedOutError:
-                return found
-            found.append(json.loads(job.body)["payload"])
-            client.delete(job)
 
 
 async def test_a_check_stays_due_until_its_request_is_put(store: Store) -> None:
@@ -184,19 +148,6 @@ async def test_the_longest_due_of_a_courier_comes_first(
     await look(store, putter)
 
     assert [each["number"] for each in put_on(beanstalkd)] == ["N00003", "N00002", "N00001"]
-
-
-class Room:
-    """Lines that take so many re-checks."""
-
-    def __init__(self, room: dict[str, int]) -> None:
-        self.room_of = room
-
-    async def room(self, slug: Slug, most: int, within: float) -> int:
-        assert within == PUT_OFF.total_seconds()
-        if slug not in self.room_of:
-            raise LimitsBroken("what Redis holds cannot be worked with (WRONGTYPE)", "Mend it.")
-        return min(most, self.room_of[slug])
 
 
 async def test_a_line_is_put_as_many_checks_as_it_takes_and_the_others_stay_due(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from limits.admin.snapshot import LineSnapshot, LineSnapshots
 from limits.admin.violations import Violations
 from service.http.backend.door import Door
 from service.observe.counts import Key
 from service.observe.metrics import (
+    BEHIND,
     BOUND,
+    DUE,
     GUARD,
     HELD,
+    MADE,
+    NUMBERS,
     OLDEST,
     QUOTA,
     REDIS,
@@ -22,6 +26,7 @@ from service.observe.metrics import (
     VIOLATIONS,
     WAITING,
 )
+from service.worker.results.queries import Behind
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import courier_line
 from tracking.request import Slug
@@ -49,8 +54,16 @@ async def figures_of_lines(snapshots: LineSnapshots, couriers: Sequence[Slug]) -
         return {(REDIS.name,): 0}
     figures: dict[Key, float] = {(REDIS.name,): 1}
     for line in lines:
-        figures |= _of_line(line)
+        figures |= of_line(line)
     return figures | {(GUARD.name, slug): ms / 1000 for slug, ms in guards.items()}
+
+
+def figures_of_plans(behind: Mapping[str, Behind] | None) -> dict[Key, float]:
+    """Tell how far re-checks are behind; nothing while MongoDB does not answer."""
+    figures: dict[Key, float] = {}
+    for slug, (due, seconds) in (behind or {}).items():
+        figures |= {(DUE.name, slug): due, (BEHIND.name, slug): seconds}
+    return figures
 
 
 def figures_of_violations(violations: Violations) -> dict[Key, float]:
@@ -58,7 +71,8 @@ def figures_of_violations(violations: Violations) -> dict[Key, float]:
     return {(VIOLATIONS.name, *each): count for each, count in violations.counts.items()}
 
 
-def _of_line(told: LineSnapshot) -> dict[Key, float]:
+def of_line(told: LineSnapshot) -> dict[Key, float]:
+    """Tell how one line stands."""
     slug = told.line
     figures: dict[Key, float] = {
         (WAITING.name, slug, "manual"): told.waiting_manual,
@@ -68,6 +82,8 @@ def _of_line(told: LineSnapshot) -> dict[Key, float]:
         (HELD.name, slug): told.running,
         (UNUSED.name, slug): told.rate_unused,
     }
+    if told.together > 1:
+        figures |= {(NUMBERS.name, slug): told.numbers, (MADE.name, slug): told.calls}
     if told.bound_by:
         figures[BOUND.name, slug, told.bound_by] = 1
     for quota, left in (("hour", told.hour_left), ("day", told.day_left)):

@@ -18,7 +18,7 @@ from service.operator.catalogue import Catalogue
 from service.operator.connections import Collections
 from service.operator.dead import Document, Filter, delete_dead, find
 from service.operator.limits import CourierLimits, Own, change, limits_of
-from service.operator.look import Lines, overview
+from service.operator.look import Lines, behind_in, overview
 from service.operator.pause import Resumed, pausing, resuming
 from service.operator.producer import Producer
 from service.operator.resend import NotResent, of_record, resend
@@ -62,7 +62,7 @@ class Operators:
 
     async def lines(self, known: Sequence[Slug]) -> Lines:
         """Look at all lines; `known` are all couriers."""
-        return await overview(self._view, known)
+        return await overview(self._view, known, behind_in(self._stores.tracking))
 
     async def line(self, named: str, couriers: Catalogue) -> LineSnapshot:
         """Look at one line, also at one that waits for a courier which is not configured any more.

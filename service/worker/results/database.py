@@ -29,8 +29,8 @@ CODE_KEEP_DAYS = 90
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
-OF_BEFORE = "next_check_at_1"
-"""Of `tracking`, when couriers took no turns."""
+OF_BEFORE = frozenset({"next_check_at_1", "active_1_slug_1_next_check_at_1"})
+"""Of `tracking`, when couriers took no turns, and when their checks had no paces."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any check: an index on dates alone needs a bound to compare with."""
@@ -199,7 +199,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "tracking": (
             # For re-checks.
             Index(
-                ("active", "slug", "next_check_at"),
+                ("active", "slug", "check_pace", "next_check_at"),
                 {"active": True, "next_check_at": {"$gt": EPOCH}},
             ),
             # A reader pages through many parcels of one instant (examples/read_changes.py).
@@ -282,8 +282,8 @@ def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
             _expire(collection, index, found)
         elif not any(map(index.is_served_by, found.values())):
             _make(collection, index)
-    if OF_BEFORE in collection.index_information():
-        collection.drop_index(OF_BEFORE)
+    for name in collection.index_information().keys() & OF_BEFORE:
+        collection.drop_index(name)
 
 
 def _expire(collection: Collection[Any], index: Index, found: Mapping[str, Spec]) -> None:

@@ -1,8 +1,9 @@
 """The document of a parcel in the collection `tracking` (docs/interface.md §3). Pure.
 
-Besides the contract's members there are two internal ones: `observed_us`, the grant of the call
+Besides the contract's members there are three internal ones: `observed_us`, the grant of the call
 whose answer this is (Redis' time in microseconds, 0 before the first answer), which decides what is
-newer; and `revision`, one more with each write, which tells whether somebody wrote in between.
+newer; `revision`, one more with each write, which tells whether somebody wrote in between; and
+`check_pace`, by which re-checks go (`recheck_policy.py`).
 
 Each account that asks for a parcel has a document of its own, also in `tracking_past` (where the
 first event follows in `_id`) and in `unreadable`. No number contains `@`.
@@ -28,7 +29,7 @@ from bson import Int64
 
 from service.config.schema import Recheck
 from service.worker.results.database import Document
-from service.worker.results.recheck_policy import ParcelAge, next_check
+from service.worker.results.recheck_policy import ParcelAge, next_check, pace_of
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
@@ -140,6 +141,7 @@ def begun(
         "updated_at": at,
         "last_checked_at": None,
         "next_check_at": None,
+        "check_pace": None,
         "observed_us": Int64(0),
         "revision": 0,
     }
@@ -184,22 +186,23 @@ def scheduled(document: Document, tag: Tag, at: datetime, recheck: Recheck) -> D
     due = next_check(parcel, at, recheck) if document["active"] else None
     if due and ASKED_ALONE in document:
         due = at + ALONE_FACTOR * (due - at)
-    document["next_check_at"] = due
+    pace = due and pace_of(tag, document.get("expected_delivery"), at, due).text
+    document |= {"next_check_at": due, "check_pace": pace}
     return document
 
 
 def with_attempt(document: Document, attempt: Attempt) -> Document:
     """Add an attempt unless it is there; the newest MAX_ATTEMPTS stay, oldest first."""
     at, before = stored(attempt.at), document["attempts"]
-    if at not in [each["at"] for each in before]:
+    if not before or at not in [each["at"] for each in before]:
         noted = {
             "at": at,
             "outcome": attempt.outcome,
             "http_status": attempt.http_status,
             "ms": attempt.ms,
-            "excerpt": clean(attempt.excerpt, MAX_EXCERPT_BYTES),
+            "excerpt": attempt.excerpt and clean(attempt.excerpt, MAX_EXCERPT_BYTES),
         }
-        attempts = sorted([*before, noted], key=itemgetter("at"))
+        attempts = sorted([*before, noted], key=itemgetter("at")) if before else [noted]
         document["attempts"] = attempts[-MAX_ATTEMPTS:]
     return document
 

@@ -3,14 +3,59 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
 
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 from service.worker.results.database import EPOCH, Document, Refusal, change_each
-from service.worker.results.document import document_id
+from service.worker.results.document import ASKED_ALONE, document_id
+from service.worker.results.recheck_policy import Pace, in_turn, read_pace
 from tracking.request import MAIN, Account, Number, Slug
+
+_CHECK = (
+    "slug",
+    "tracking_number",
+    "fields",
+    "account",
+    "next_check_at",
+    "check_pace",
+    ASKED_ALONE,
+)
+_RIDES: Document = {ASKED_ALONE: {"$exists": False}}
+"""Others take a call of their own, and fill none."""
+
+_SOONEST = [("next_check_at", ASCENDING)]
+
+
+class Search(NamedTuple):
+    """Which checks are looked for: at most so many of a courier, but for documents of these `_id`s.
+
+    `turn`: how many of the courier's were put before.
+    """
+
+    slug: object
+    now: dt.datetime
+    most: int
+    but: Sequence[object] = ()
+    turn: int = 0
+
+
+COUNTED_MOST = 10_000
+"""Beyond so many nobody counts what is due: it would take as long as to read them all."""
+
+
+class Behind(NamedTuple):
+    """How far re-checks are behind: how many are `due`, COUNTED_MOST at most, and for how long."""
+
+    due: int
+    seconds: float
+
+
+NOTHING_DUE = Behind(0, 0.0)
 
 
 def find_tracking(
@@ -50,38 +95,90 @@ def due_slugs(now: dt.datetime) -> list[Document]:
     return [{"$match": _due(now)}, {"$group": {"_id": "$slug"}}]
 
 
-def due_for_check(
-    tracking: Collection[Document],
-    slug: object,
-    now: dt.datetime,
-    limit: int,
-    but: Sequence[object] = (),
-) -> list[Document]:
-    """List active parcels of a slug whose next check is due, the longest due first.
+def due_for_check(tracking: Collection[Document], search: Search) -> list[Document]:
+    """List active parcels whose next check is due, in the order of `in_turn`."""
+    _, now, most, _, turn = search
+    wanted = _due(now) | _in(search)
+    found = list(tracking.find(wanted, _CHECK, limit=most + 1, batch_size=most + 1))
+    if len(found) > most:
+        return _first_of_many(tracking, wanted, search)
+    found.sort(key=itemgetter("next_check_at"))
+    return list(in_turn([(read_pace(each.get("check_pace")), [each]) for each in found], now, turn))
 
-    `but`: the `_id`s of documents to leave out.
-    """
-    names = ("slug", "tracking_number", "fields", "account", "next_check_at")
-    wanted = _due(now) | {"slug": {"$eq": slug}} | ({"_id": {"$nin": but}} if but else {})
-    order = [("next_check_at", ASCENDING)]
-    return list(tracking.find(wanted, names, sort=order, limit=limit, batch_size=limit))
+
+def _first_of_many(
+    tracking: Collection[Document], wanted: Document, search: Search
+) -> list[Document]:
+    """Read the first of more than are wanted: of each pace hardly more than are among them."""
+    _, now, most, _, turn = search
+    few = max(20, most // 8)
+    cursors = {
+        text: tracking.find(
+            _of_pace(wanted, text), _CHECK, sort=_SOONEST, limit=most, batch_size=few
+        )
+        for text in _paces(tracking, wanted)
+    }
+    try:
+        waiting = [(read_pace(text), cursor) for text, cursor in cursors.items()]
+        return list(islice(in_turn(waiting, now, turn), most))
+    finally:
+        for cursor in cursors.values():
+            cursor.close()
+
+
+def early_for_check(tracking: Collection[Document], search: Search) -> list[Document]:
+    """List active parcels whose check may be put before its time, the soonest first."""
+    wanted = early_of(tracking, search)
+    return list(tracking.find(wanted, _CHECK, sort=_SOONEST, limit=search.most)) if wanted else []
+
+
+def early_of(tracking: Collection[Document], search: Search) -> Document:
+    """Ask for those that are due within a tenth of their pace's time; {}: there are none."""
+    now = search.now
+    coming: Document = {"active": True, "next_check_at": {"$gt": now}, **_in(search)}
+    windows = [
+        _of_pace(coming, text) | _RIDES | {"next_check_at": {"$gt": now, "$lte": now + early}}
+        for text in _paces(tracking, coming)
+        if (early := read_pace(text).early)
+    ]
+    return {"$or": windows} if windows else {}
+
+
+def checks_behind(tracking: Collection[Document], now: dt.datetime) -> dict[str, Behind]:
+    """Count what is due, by slug, and say since when: both out of the index alone."""
+    slugs = [slug for slug in slugs_with_due(tracking, now) if isinstance(slug, str)]
+    return {slug: _behind(tracking, _due(now) | {"slug": slug}, now) for slug in slugs}
+
+
+def _behind(tracking: Collection[Document], wanted: Document, now: dt.datetime) -> Behind:
+    since = min((each["since"] for each in tracking.aggregate(oldest_of(wanted))), default=now)
+    due = tracking.count_documents(wanted, limit=COUNTED_MOST)
+    return Behind(due, (now - since).total_seconds())
+
+
+def oldest_of(wanted: Document) -> list[Document]:
+    """Find the oldest of each pace; MongoDB leaps from one pace to the next."""
+    order = {"slug": ASCENDING, "check_pace": ASCENDING, "next_check_at": ASCENDING}
+    group = {"_id": "$check_pace", "since": {"$first": "$next_check_at"}}
+    return [{"$match": wanted}, {"$sort": order}, {"$group": group}]
 
 
 def put_off_checks(
-    tracking: Collection[Document], names: Sequence[str], now: dt.datetime, until: dt.datetime
+    tracking: Collection[Document], checks: Mapping[str, dt.datetime], put: Pace, until: dt.datetime
 ) -> list[Refusal]:
-    """Move checks that were put on the tube; only those that nobody has moved on since `now`.
+    """Move checks that were put on the tube, by `_id`; only those that still are at these dates.
 
-    Returns what MongoDB refuses: these documents stay due.
+    `put`: their pace from now on. Returns what MongoDB refuses: these documents stay due.
     """
-    wanted = {"_id": {"$in": names}, "next_check_at": {"$lte": now}}
-    return change_each(tracking, wanted, {"$set": {"next_check_at": until}})[1]
+    wanted = {"_id": {"$in": list(checks)}, "next_check_at": {"$in": list(set(checks.values()))}}
+    change = {"$set": {"next_check_at": until, "check_pace": put.text}}
+    return change_each(tracking, wanted, change)[1]
 
 
 def end_checks(
     tracking: Collection[Document], names: Sequence[str], now: dt.datetime | None = None
 ) -> list[Refusal]:
-    """End the checks of parcels, until somebody asks again; with `now` as `put_off_checks` does."""
+    """End the checks of parcels, until somebody asks again; with `now`, of those due then."""
     wanted: Document = {"_id": {"$in": names}} | ({"next_check_at": {"$lte": now}} if now else {})
     return change_each(tracking, wanted, {"$set": {"next_check_at": None}})[1]
 
@@ -97,3 +194,22 @@ def give_up_check(
 
 def _due(now: dt.datetime) -> Document:
     return {"active": True, "next_check_at": {"$gt": EPOCH, "$lte": now}}
+
+
+def _paces(tracking: Collection[Document], wanted: Document) -> list[object]:
+    """List the paces of checks of one slug; MongoDB leaps from one to the next."""
+    return [group["_id"] for group in tracking.aggregate(paces_of(wanted))]
+
+
+def paces_of(wanted: Document) -> list[Document]:
+    """Group the checks of one slug by their paces."""
+    return [{"$match": wanted}, {"$group": {"_id": "$check_pace"}}]
+
+
+def _in(search: Search) -> Document:
+    but = {"_id": {"$nin": list(search.but)}} if search.but else {}
+    return {"slug": {"$eq": search.slug}, **but}
+
+
+def _of_pace(wanted: Document, text: object) -> Document:
+    return wanted | {"check_pace": {"$eq": text}}

@@ -1,14 +1,16 @@
-"""Re-checks: puts an AUTOMATIC request for each active parcel whose next check is due.
+"""The planner puts an AUTOMATIC request for each active parcel whose next check is due.
 
-`service/worker/results/recheck_policy.py` decides when a check is due.
+`service/worker/results/recheck_policy.py` decides when a check is due, and which ones come first.
 
-Put first, put off afterwards: a worker that vanishes in between leaves the check due, and the
-request's id, made of parcel and due time, keeps a second put from being a second operation.
-Couriers take turns, so that none waits for the parcels of another. A parcel for which nobody but
-shipments asked is checked as long as one of these is active.
+All processes look, and one of them plans the checks of a courier: who holds its lease
+(limits/workers.py). Put first, put off afterwards: a planner that vanishes in between leaves the
+check due, and the request's id, made of parcel and due time, keeps a second put from being a second
+operation. Couriers take turns, so that none waits for the parcels of another. A parcel for which
+nobody but shipments asked is checked as long as one of these is active.
 
-A line takes no more of them than it can call before they are put again, and none while it stands:
-what is not put stays due.
+A line takes no more of them than it can call within minutes, and none while it stands: what is not
+put stays due. Where a call holds several numbers, checks that would be due soon fill
+the last one: each is moved by at most a tenth of its time.
 """
 
 from __future__ import annotations
@@ -19,20 +21,25 @@ import hashlib
 import random
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from limits.workers import LEASE_SECONDS
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.worker.results.connection import Store
 from service.worker.results.database import Refusal, log_refused
 from service.worker.results.document import ASKED_ALONE, fields_in
 from service.worker.results.queries import (
+    Search,
     due_for_check,
+    early_for_check,
     end_checks,
     give_up_check,
     put_off_checks,
     slugs_with_due,
 )
+from service.worker.results.recheck_policy import Pace, read_pace
 from service.worker.results.shipments import no_longer_followed
 from service.worker.tubes.envelope import decode_request, encode_request
 from service.worker.tubes.put_servers import Putter
@@ -52,13 +59,20 @@ TOGETHER_MOST = 100
 """Checks that are put together: to write them holds the event loop for some milliseconds."""
 
 LOOK_MOST = 100_000
-"""Checks of a courier that one look puts: more than nearly every rate lets start in PUT_OFF."""
+"""Checks of a courier that one look puts: more than nearly every rate lets start in AHEAD."""
+
+AHEAD = dt.timedelta(minutes=3)
+"""How long a line is to be busy with what is put: longer than others need to take over from a
+planner that vanished, and so short that those that go first hardly wait behind others."""
 
 PUT_OFF = dt.timedelta(hours=1)
 """When a check is due again whose request found no answer; an answer sets its own time."""
 
 EXPIRES_AFTER = dt.timedelta(hours=6)
 """A re-check that still waits then is pointless: the next one is due as well."""
+
+HELD_FOR = dt.timedelta(seconds=LEASE_SECONDS)
+"""For how long a planner goes on with what it found."""
 
 _KEPT = " -"
 """Whatever a courier's numbers keep: how they are stored is how they are asked for."""
@@ -70,20 +84,51 @@ class Lines(Protocol):
     async def room(self, slug: Slug, most: int, within: float) -> int:
         """How many re-checks a courier takes that are called in `within` seconds; LimitsDown."""
 
+    def together(self, slug: Slug) -> int:
+        """How many numbers a call of a courier holds."""
+
+
+class Holding(Protocol):
+    """Says whose checks this process plans."""
+
+    async def hold(self, slugs: Sequence[Slug]) -> Sequence[Slug]:
+        """Take those of these couriers that no other process plans, for LEASE_SECONDS."""
+
+
+@dataclass(slots=True)
+class _Share:
+    """What a courier takes in one look: `room` for more checks, `together` in a call.
+
+    `riding`: of those that were found, how many take no call of their own.
+    """
+
+    room: int
+    together: int
+    riding: int = 0
+
 
 class Recheck:
-    """Looks every half a minute for parcels whose next check is due.
+    """Looks every half a minute for parcels whose next check is due, and puts those that it plans.
 
-    `lines`: None for couriers that take any number of them.
+    `lines`: None for couriers that take any number of them. `planners`: None where nobody else
+    plans.
     """
 
     def __init__(
-        self, store: Store, putter: Putter, slugs: Collection[Slug], lines: Lines | None = None
+        self,
+        store: Store,
+        putter: Putter,
+        slugs: Collection[Slug],
+        lines: Lines | None = None,
+        planners: Holding | None = None,
     ) -> None:
         self._store = store
         self._putter = putter
         self._slugs = slugs
         self._lines = lines
+        self._planners = planners
+        self._turns: dict[Slug, int] = {}
+        """How many checks of each courier were put: every FOURTH is of those that go later."""
         self._refused: dict[str, tuple[object, dt.datetime]] = {}
         """The `_id`s of documents that MongoDB lets nobody put off, and when they are due again."""
 
@@ -95,65 +140,94 @@ class Recheck:
                 await self.look()
 
     async def look(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> int:
-        """Put every check that is due and that its line takes. Returns how many.
+        """Put every check that is due, that this process plans, and that its line takes.
 
-        Raises TubesDown, ResultsDown, LimitsDown.
+        Returns how many. Raises TubesDown, ResultsDown, LimitsDown.
         """
-        count, room = 0, dict[str, int]()
-        while found := await self._due(moment := now(), room):
+        count, shares = 0, dict[Slug, _Share]()
+        while found := await self._due(moment := now(), shares):
             for start in range(0, len(found), TOGETHER_MOST):
+                if now() - moment >= HELD_FOR:
+                    break  # another process may plan these by now
                 count += await self._put(found[start : start + TOGETHER_MOST], moment)
         return count
 
-    async def _due(self, moment: dt.datetime, room: dict[str, int]) -> list[dict[str, Any]]:
-        """Find those of one round. `room`: what each courier takes yet in this look."""
+    async def _due(self, moment: dt.datetime, shares: dict[Slug, _Share]) -> list[dict[str, Any]]:
+        """Find those of one round. `shares`: what each courier takes yet in this look."""
         read = self._store.on_reader
         slugs = await read(slugs_with_due, self._store.tracking, moment)
         # A slug that is no text is no courier that is gone, but a document to be reported.
-        ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
-        share = max(SHARE_LEAST, ROUND_MOST // max(1, len(ours)))
+        odd = [slug for slug in slugs if not isinstance(slug, str)]
+        texts = [Slug(slug) for slug in slugs if isinstance(slug, str)]
+        ours = await self._planned([slug for slug in texts if slug in self._slugs])
+        share = max(SHARE_LEAST, ROUND_MOST // max(1, len(odd) + len(ours)))
         self._refused = {text: each for text, each in self._refused.items() if each[1] > moment}
         found, but = [], [name for name, _ in self._refused.values()]
+        for slug in odd:
+            found += await read(_due_checks, self._store, Search(slug, moment, share, but))
         for slug in ours:
-            if not isinstance(slug, str):
-                found += await read(_due_checks, self._store, slug, moment, share, but)
-                continue
-            if slug not in room:
-                room[slug] = await self._room(Slug(slug))
-            if most := min(share, room[slug]):
-                some = await read(_due_checks, self._store, slug, moment, most, but)
-                room[slug] -= len(some)
-                found += some
+            if slug not in shares:
+                shares[slug] = await self._share(slug)
+            found += await self._due_of(slug, share, shares[slug], moment)
         return found
 
-    async def _room(self, slug: Slug) -> int:
-        """How many checks of a courier one look puts."""
+    async def _planned(self, slugs: Sequence[Slug]) -> Sequence[Slug]:
+        return slugs if self._planners is None else await self._planners.hold(slugs)
+
+    async def _due_of(
+        self, slug: Slug, most: int, share: _Share, moment: dt.datetime
+    ) -> list[dict[str, Any]]:
+        """Find those of one courier; where these are all, those too that fill its last call."""
+        if not (most := min(most, share.room)):
+            return []
+        read, but = self._store.on_reader, [name for name, _ in self._refused.values()]
+        turn = self._turns.get(slug, 0)
+        found = await read(_due_checks, self._store, Search(slug, moment, most, but, turn))
+        self._turns[slug] = turn + len(found)
+        share.riding += sum(ASKED_ALONE not in each for each in found)
+        share.room -= len(found)
+        if len(found) < most:
+            if lacking := min(share.room, -share.riding % share.together):
+                search = Search(slug, moment, lacking, but)
+                found += await read(_early_checks, self._store, search)
+            share.room = 0
+        return found
+
+    async def _share(self, slug: Slug) -> _Share:
+        """What a courier takes in one look."""
         if self._lines is None:
-            return LOOK_MOST
+            return _Share(LOOK_MOST, 1)
         try:
-            return await self._lines.room(slug, LOOK_MOST, PUT_OFF.total_seconds())
+            room = await self._lines.room(slug, LOOK_MOST, AHEAD.total_seconds())
+            return _Share(room, self._lines.together(slug))
         except LimitsBroken as error:
             emit_unexpected(error, slug=slug)
-            return 0
+            return _Share(0, 1)
 
     async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
-        requests, names, ended = [], [], []
+        requests, ended = list[TrackingRequest](), list[str]()
+        put: dict[bool, dict[str, dt.datetime]] = {True: {}, False: {}}
         for document in documents:
             if document["unfollowed"]:
                 ended.append(document["_id"])
                 continue
             try:
                 requests.append(check_of(document, moment))
-                names.append(document["_id"])
             except (MalformedJob, TypeError, ValueError) as error:
                 await self._give_up(document["_id"], moment, error)
+                continue
+            first = read_pace(document.get("check_pace")).first
+            put[first][document["_id"]] = document["next_check_at"]
         await self._putter.put_rechecks(requests)
-        tracking, until = self._store.tracking, moment + PUT_OFF
-        stay = await self._store.on_writer(put_off_checks, tracking, names, moment, until)
+        write, tracking, stay = self._store.on_writer, self._store.tracking, list[Refusal]()
+        for first, checks in put.items():
+            if checks:
+                pace = Pace(first, int(PUT_OFF.total_seconds()), put=True)
+                stay += await write(put_off_checks, tracking, checks, pace, moment + PUT_OFF)
         if ended:
-            stay += await self._store.on_writer(end_checks, tracking, ended, moment)
+            stay += await write(end_checks, tracking, ended, moment)
         self._leave(stay, moment)
-        return len(names)
+        return len(requests)
 
     async def _give_up(self, name: object, moment: dt.datetime, error: Exception) -> None:
         why = error.detail if isinstance(error, MalformedJob) else str(error)
@@ -168,11 +242,18 @@ class Recheck:
         log_refused(self._store.tracking, refused)
 
 
-def _due_checks(
-    store: Store, slug: object, moment: dt.datetime, most: int, but: Sequence[object]
-) -> list[dict[str, Any]]:
+def _due_checks(store: Store, search: Search) -> list[dict[str, Any]]:
     """Find checks that are due; `unfollowed`: nobody follows the parcel any more."""
-    found = due_for_check(store.tracking, slug, moment, most, but)
+    return _followed(store, due_for_check(store.tracking, search))
+
+
+def _early_checks(store: Store, search: Search) -> list[dict[str, Any]]:
+    """Find checks that may be put before their time."""
+    found = _followed(store, early_for_check(store.tracking, search))
+    return [each for each in found if not each["unfollowed"]]
+
+
+def _followed(store: Store, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = [each["_id"] for each in found if isinstance(each["_id"], str)]
     gone = no_longer_followed(store.shipments, store.operations, names) if names else []
     return [each | {"unfollowed": each["_id"] in gone} for each in found]

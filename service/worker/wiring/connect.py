@@ -30,7 +30,7 @@ from limits.jobs import Defects
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline, confirmations
 from limits.rules import RuleBook
-from limits.workers import WorkerInfo, is_known
+from limits.workers import Planners, WorkerInfo, is_known
 from service import VERSION
 from service.config.domain import courier_settings, redis_address
 from service.config.machine import kept_below
@@ -60,6 +60,7 @@ class Parts:
     lines: AllLines
     limiter: Limiter
     standings: LineSnapshots
+    planners: Planners
     store: Store
     http: aiohttp.ClientSession
     putter: Putter
@@ -93,7 +94,6 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
     await keep_trying(lambda: limiter.start(lines.known()))
     await keep_trying(lambda: resume_where_changed(Pauses(redis, book.rules_of), lines))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
-    http = await closing.enter_async_context(open_session(kept_below(config.worker)))
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)
     return Parts(
@@ -101,8 +101,9 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
         lines,
         limiter,
         LineSnapshots(redis, book.rules_of, book),
+        Planners(redis, secrets.token_hex(8)),
         store,
-        http,
+        await closing.enter_async_context(open_session(kept_below(config.worker))),
         putter,
         secret.encode(),
         who,

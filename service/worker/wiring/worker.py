@@ -147,7 +147,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     background.start("servers", functools.partial(watch, parts.look, warn_of))
     background.start("statistics", tallying.run)
     if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
-        recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings)
+        recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings, parts.planners)
         background.start("re-checks", recheck.run)
     on_requests = points.jobs("requests", receiver.on_requests)
     on_drains = points.jobs("wait_list", receiver.on_drains)

@@ -81,8 +81,8 @@ MUTANTS = (
         name="parcels of a courier that is gone are asked about before the others",
         breaks="I7",
         where="service/worker/upkeep/recheck.py",
-        old="if not isinstance(slug, str) or slug in self._slugs]",
-        new="if slug]",
+        old="self._planned([slug for slug in texts if slug in self._slugs])",
+        new="self._planned(texts)",
         tests=(RECHECK + "test_parcels_of_a_courier_that_is_gone_keep_no_other_waiting",),
     ),
     Mutant(

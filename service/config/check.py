@@ -31,7 +31,7 @@ def problems_of(
 ) -> Iterator[tuple[Path, Problem]]:
     """Everything that is wrong at `path` and below, in the order of the file, each by its path."""
     if not is_table(kind):
-        if (problem := _value_problem(raw, kind, where_of(path), path)) is not None:
+        if (problem := _value_problem(raw, kind, where_of, path)) is not None:
             yield path, problem
         return
     if not isinstance(raw, dict):
@@ -75,10 +75,10 @@ def _unknown(section: type[Section], path: Path, where: str) -> Problem:
     return Problem(".".join(path), where, "an unknown key", "one of " + ", ".join(names), fix)
 
 
-def _value_problem(raw: Any, kind: Any, where: str, path: Path) -> Problem | None:
+def _value_problem(raw: Any, kind: Any, where_of: WhereOf, path: Path) -> Problem | None:
     try:
         msgspec.convert(raw, kind)
     except msgspec.ValidationError:
-        found = shown(raw, secret=is_secret(path))
+        where, found = where_of(path), shown(raw, secret=is_secret(path))
         return Problem(".".join(path), where, found, expected(kind), example(path, where))
     return None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path as File
 from typing import Any
 
@@ -77,14 +78,19 @@ _NEXT = re.compile(rf"{_NEXT_HEADER.pattern}|{_KEY.pattern}")
 _AT_LINE = re.compile(r"at line (\d+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
-    """What a file sets and where; `doubtful` are the paths that its slips leave open."""
+    """What a file sets, without its slips; `doubtful` are the paths that those leave open."""
 
     raw: dict[str, Any] = field(default_factory=dict)
-    lines: dict[Path, int] = field(default_factory=dict)
+    text: str = ""
     problems: list[Problem] = field(default_factory=list)
     doubtful: set[Path] = field(default_factory=set)
+
+    @cached_property
+    def lines(self) -> Mapping[Path, int]:
+        """Where each value stands; found once somebody asks, as it takes longer than to read."""
+        return lines_of(self.text)
 
 
 def read(file: File) -> Document:
@@ -104,22 +110,20 @@ def read(file: File) -> Document:
 
 
 def _parsed(file: File, lines: list[str]) -> Document:
-    made = Document()
-    while len(made.problems) < SLIPS_MOST:
+    problems: list[Problem] = []
+    doubtful: set[Path] = set()
+    while len(problems) < SLIPS_MOST:
+        text = "\n".join(lines)
         try:
-            made.raw.update(tomllib.loads("\n".join(lines)))
+            return Document(tomllib.loads(text), text, problems, doubtful)
         except tomllib.TOMLDecodeError as error:
             at = _AT_LINE.search(str(error))
             slip = _slip(lines, int(at[1]) - 1 if at else len(lines))
             path = _path(lines, slip.start)
-            made.problems.append(_problem(file, path, slip.start + 1, str(error)))
-            made.doubtful.add(path)
+            problems.append(_problem(file, path, slip.start + 1, str(error)))
+            doubtful.add(path)
             lines[slip.start : slip.stop] = [""] * len(slip)
-        else:
-            made.lines.update(lines_of("\n".join(lines)))
-            return made
-    made.doubtful.add(())
-    return made
+    return Document(problems=problems, doubtful={*doubtful, ()})
 
 
 def _slip(lines: Sequence[str], noticed: int) -> range:

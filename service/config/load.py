@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 from service.config import environment
 from service.config.check import problems_of, shape
 from service.config.cross_checks import incoherences
-from service.config.document import Document, read
+from service.config.document import Document, lines_of, read
 from service.config.paths import Path
 from service.config.problems import ConfigError
 from service.config.schema import Config
@@ -21,16 +21,24 @@ from service.config.schema import Config
 NAME = "config.toml"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Loaded:
-    """A checked configuration. `origins` says where each value was set; the others are defaults.
+    """A checked configuration.
 
-    `file` is None when there was none: every setting has a default.
+    `file` is None when there was none: every setting has a default. `text` is what it holds, and
+    `variables` says which variables set a value.
     """
 
     config: Config
-    origins: Mapping[Path, str]
     file: File | None
+    text: str = field(repr=False)
+    variables: Mapping[Path, str]
+
+    @functools.cached_property
+    def origins(self) -> Mapping[Path, str]:
+        """Where each value was set; the others are defaults. Only a person asks for that."""
+        lines = lines_of(self.text)
+        return {path: _line(self.file, line) for path, line in lines.items()} | {**self.variables}
 
 
 def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loaded:
@@ -42,7 +50,7 @@ def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loade
     file = which_file(given, variables, beside)
     document = read(file) if file else Document()
     overlay = environment.read(variables)
-    where_of = functools.partial(_where, file, document.lines, overlay.origins)
+    where_of = functools.partial(_where, file, document, overlay.origins)
     _lay_over(document.raw, overlay.values)
     wrong = dict(problems_of(document.raw, Config, where_of))
     # What is wrong by itself is left out, so that the rest can be judged too.
@@ -52,8 +60,7 @@ def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loade
     problems += incoherences(config, where_of, doubtful)
     if problems:
         raise ConfigError(problems)
-    in_file = {path: _line(file, number) for path, number in document.lines.items()}
-    return Loaded(config, in_file | overlay.origins, file)
+    return Loaded(config, file, document.text, overlay.origins)
 
 
 def which_file(given: str | None, variables: Mapping[str, str], beside: File) -> File | None:
@@ -84,11 +91,10 @@ def _lay_over(raw: dict[str, Any], values: Mapping[Path, Any]) -> None:
             table[path[-1]] = value
 
 
-def _where(
-    file: File | None, lines: Mapping[Path, int], variables: Mapping[Path, str], path: Path
-) -> str:
+def _where(file: File | None, document: Document, variables: Mapping[Path, str], path: Path) -> str:
     if path in variables:
         return variables[path]
+    lines = document.lines
     if path in lines:
         return _line(file, lines[path])
     # An unknown table is known by what stands in it.

@@ -24,9 +24,10 @@ SERVING = {"run", "demo", "ingest", "api"}
 LOADED = """
 from importlib.util import _LazyModule
 def loaded():
-    return [name for name, module in sys.modules.items() if type(module) is not _LazyModule]
+    unread = (_LazyModule, type(None))
+    return [name for name, module in sys.modules.items() if type(module) not in unread]
 """
-"""What is loaded in a process, without what would be loaded when it is used."""
+"""What is loaded in a process, without what would be loaded when it is used, or is never loaded."""
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -68,6 +69,18 @@ main(["run"])
     # Their names and what takes secrets out of texts: neither needs a library.
     small = {"couriers", "couriers.slugs", "couriers.http", "couriers.http.redaction"}
     assert {name for name in modules if name.startswith("couriers")} <= small
+
+
+def test_no_process_loads_what_mongodb_is_not_reached_with() -> None:
+    code = """
+import sys
+import service.worker.wiring.process
+import service.worker.wiring.worker
+print(*sys.modules)
+"""
+    modules = python(code).stdout.split()
+    assert "pymongo.ssl_support" in modules
+    assert "cryptography.x509" not in modules
 
 
 def test_what_it_takes_to_ask_a_courier_is_loaded_by_no_verb_but_those_that_serve() -> None:

@@ -198,7 +198,10 @@ async def test_what_is_put_and_cannot_be_deleted_holds_nobody_up_and_is_put_once
     async with open_door(path, NOWHERE) as first:
         await first.take(jobs(*bodies))
 
-    def failing(*_: object) -> None:
+    tried = []
+
+    def failing(*asked: object) -> None:
+        tried.append(asked)
         raise SpoolDown("no room to delete")
 
     async with open_door(path, beanstalkd) as door:
@@ -209,6 +212,8 @@ async def test_what_is_put_and_cannot_be_deleted_holds_nobody_up_and_is_put_once
                 async with open_door(path, NOWHERE) as other:
                     await other.take(jobs(b"last"))
                 await until(lambda: waiting(beanstalkd) == 1_001, "what came later is put, too")
+                before = len(tried)
+                await until(lambda: len(tried) > before, "the door knows that it is put")
         async with emptying(door):
             await until(lambda: not spooled(path), "the spool is empty")
 

@@ -143,7 +143,9 @@ async def test_where_ends_may_be_lost_all_who_wait_are_looked_for(
     ends: Ends, worker: Worker, redis: Redis
 ) -> None:
     await worker.finish(await worker.granted("N001", id="before"))
-    held = waiting(ends, "a")
+    await redis.set(f"{STATUS}b", '{"status":"SUCCESS"}')
+    held, found = waiting(ends, "a"), waiting(ends, "b")
+    assert await found == [True], "both were looked for when the reader began"
     await reading(redis)
     pipeline = redis.pipeline(transaction=True)
     pipeline.flushdb()

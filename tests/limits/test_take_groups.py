@@ -287,7 +287,7 @@ async def test_a_number_for_which_many_wait_is_called_alone(wide: Worker) -> Non
 async def test_all_numbers_of_a_long_group_are_granted_and_ended_as_one(
     hire: Hire, redis: Redis, measured: dict[str, list[str]], most: int
 ) -> None:
-    """How long it takes Redis is for people to see: a grant of 100 is meant to take 5 ms at most."""
+    """How long it takes Redis is for people to see: 5 ms at most are meant for a grant of 100."""
     worker = await hire(replace(FAST, together=most))
     grants, ends = [], []
     for attempt in range(8):

@@ -109,7 +109,7 @@ class WalkOfGroups(Walk):
 
     @rule(pick=PICK, room=ROOM, sent=SENT)
     def a_group_ends_in_one_go(self, pick: int, room: int, sent: int) -> None:
-        """As limits/call_ends.py ends it: the last one takes, or else it takes then."""
+        """As limits/limiter.py ends it: the last one takes, or else it takes then."""
         group, base, freed = self.group_of_call(pick), self.new("t"), False
         left = [(each, NOTHING_YET) for each in group[:-1]] + [(group[-1], room)]
         while left:

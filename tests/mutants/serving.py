@@ -9,43 +9,42 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from mutants.mutant import Mutant, read
+from mutants.mutant import REPOSITORY, Mutant, read
 
 WHICH = "MUTANT"
 """The variable that holds it. Not TRACKER_…: that would be taken for a setting."""
 
 
 def serve(mutant: Mutant) -> None:
-    """From now on, imports of this process get the mutant."""
-    sys.meta_path.insert(0, _Finder(mutant))
+    """From now on, imports of this process get the mutant.
+
+    Its folder is read otherwise, and not its import found: the command line puts a finder before
+    all others, for what a verb loads later.
+    """
+    served = REPOSITORY / "limits" if mutant.is_lua else mutant.file.parent
+
+    def load(name: str, path: str) -> SourceFileLoader:
+        if name != mutant.module:
+            return SourceFileLoader(name, path)
+        return _Loader(name, path, mutant)
+
+    def read_folder(folder: str) -> FileFinder:
+        if Path(folder) != served:
+            raise ImportError  # it is for the next hook
+        return FileFinder(folder, (load, SOURCE_SUFFIXES))  # type: ignore[arg-type] # it calls it
+
+    sys.path_hooks.insert(0, read_folder)
 
 
 def serve_what_is_asked_for() -> None:
     """Serve the mutant of the environment, if there is one."""
     if written := os.environ.get(WHICH):
         serve(read(written))
-
-
-@dataclass(frozen=True, slots=True)
-class _Finder(MetaPathFinder):
-    mutant: Mutant
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != self.mutant.module:
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.origin is not None:
-            spec.loader = _Loader(fullname, spec.origin, self.mutant)
-        return spec
 
 
 class _Loader(SourceFileLoader):

@@ -24,8 +24,8 @@ MUTANTS = (
         name="a worker deletes a job before its call has ended",
         breaks="I1 F1",
         where="service/worker/flow/handle.py",
-        old="        match admission:\n",
-        new="        await job.delete()\n        match admission:\n",
+        old="            if await self._runner.run([admission.call]):\n",
+        new="            job.delete()\n            if await self._runner.run([admission.call]):\n",
         tests=(FLAWS + "test_a_job_is_let_go_only_after_its_result_is_stored",),
     ),
     Mutant(

@@ -338,7 +338,7 @@ MUTANTS = (
     Mutant(
         name="a slot that is free after the last end goes to nobody",
         breaks="I7",
-        where="limits/call_ends.py",
+        where="limits/limiter.py",
         old="        if room is not None and is_late:\n",
         new="        if False:\n",
         tests=(
@@ -349,7 +349,7 @@ MUTANTS = (
     Mutant(
         name="what is taken after the last end has another name",
         breaks="I1 I8",
-        where="limits/call_ends.py",
+        where="limits/limiter.py",
         old='"take", line, (base, room, 0))',
         new='"take", line, (f"{base}~", room, 0))',
         tests=(

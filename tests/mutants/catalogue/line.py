@@ -235,6 +235,7 @@ MUTANTS = (
         old="renewed_body(body, operation, mark)",
         new="renewed_body(body, operation)",
         tests=("console/test_resend.py::test_a_record_that_is_put_twice_makes_one_operation",),
+        daily=True,
     ),
     Mutant(
         name="a pause refuses who could be in time",

@@ -137,7 +137,7 @@ MUTANTS = (
     Mutant(
         name="what the end of a call took is lost with the reply",
         breaks="I4 I9",
-        where="limits/call_ends.py",
+        where="limits/limiter.py",
         old='        return f"{self.token}-{digest.hexdigest()}"\n',
         new="        return next(self.ids) + digest.hexdigest()\n",
         tests=(REPLIES + "test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply",),
@@ -182,7 +182,7 @@ MUTANTS = (
     Mutant(
         name="a call that is recorded as dead takes what its answer took",
         breaks="I2 I3",
-        where="limits/call_ends.py",
+        where="limits/limiter.py",
         old='f"{call.id} {call.deaths}".encode()',
         new="call.id.encode()",
         tests=(REPLIES + "test_a_call_that_is_answered_and_recorded_as_dead_at_once_takes_twice",),

@@ -7,6 +7,7 @@ import time
 import pytest
 from grouped import (
     AUTOMATIC,
+    NEAR,
     THREE,
     drainer,
     group_of,
@@ -269,3 +270,30 @@ async def test_a_look_changes_nothing(rationed: Worker, redis: Redis) -> None:
     await place_of(redis, rationed, "A001")
 
     assert await redis.zrange(KEYS.calls_hour, 0, -1) == before
+
+
+async def test_rechecks_beyond_their_share_are_told_when_it_lets_them_go(
+    rationed: Worker, redis: Redis
+) -> None:
+    await wait(rationed, *(f"A{n:03}" for n in range(12)), **AUTOMATIC)
+    await rationed.take(claims=True)
+
+    told = [await place_of(redis, rationed, f"A{n:03}") for n in (3, 6, 11)]
+    snapshot = await LineSnapshots(redis, lambda _: rationed.rules).line(Line(USPS))
+
+    assert [each.bound_by for each in told] == ["filling"] * 3
+    seconds = [each.eta_seconds or 0.0 for each in told]
+    assert seconds == pytest.approx([61.0, 121.0, 181.0], abs=NEAR)
+    assert snapshot.bound_by == "filling"
+    assert snapshot.last_starts_seconds == pytest.approx(181.0, abs=NEAR)
+    assert await flag_seconds(redis) == pytest.approx(181.0, abs=NEAR)
+
+
+async def test_a_line_takes_as_many_rechecks_as_their_share_lets_go_in_time(
+    rationed: Worker, redis: Redis
+) -> None:
+    await spend(rationed, redis, 1, seconds_ago=30.0)
+
+    _, room = await rationed.raw("room", 1000, 300_000)
+
+    assert room == 3 * 5  # their calls are due in 30 s, and then once a minute

@@ -91,8 +91,8 @@ MUTANTS = (
         name="more numbers go with a call than the rules say",
         breaks="I3",
         where="limits/lua/lib/groups.lua",
-        old="    return #group.members >= rules.together or",
-        new="    return #group.members > rules.together or",
+        old="    group.most = most_together()\n",
+        new="    group.most = most_together() + 1\n",
         tests=(TAKEN + "test_those_next_in_line_ride_with_the_first_under_one_permit",),
     ),
     Mutant(
@@ -192,17 +192,9 @@ MUTANTS = (
     Mutant(
         name="a group's start is given back once for each of its numbers",
         breaks="I3",
-        where="limits/lua/hand_back.lua",
-        old="    if not leads(id, record) then return end\n",
+        where="limits/lua/lib/lanes.lua",
+        old="    if rides and not rules.quotas_count_numbers then return end\n",
         new="",
-        tests=(ENDED + "test_the_start_of_a_group_is_given_back_once",),
-    ),
-    Mutant(
-        name="a start is given back for each number that was not asked",
-        breaks="I3",
-        where="limits/lua/retry.lua",
-        old="    if is_call and setback.unsent then give",
-        new="    if setback.unsent then give",
         tests=(ENDED + "test_the_start_of_a_group_is_given_back_once",),
     ),
     Mutant(
@@ -232,9 +224,9 @@ MUTANTS = (
     Mutant(
         name="what waits is estimated as if each number were a call",
         breaks="I11",
-        where="limits/lua/place.lua",
-        old="  turns = math.floor(turns / rules.together)",
-        new="  turns = math.floor(turns)",
+        where="limits/lua/lib/lanes.lua",
+        old="math.floor(ahead / rules.together) * (",
+        new="ahead * (",
         tests=(TAKEN + "test_what_waits_is_estimated_by_calls_and_not_by_numbers",),
     ),
     Mutant(

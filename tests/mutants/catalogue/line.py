@@ -21,8 +21,8 @@ MUTANTS = (
         name="a request counts as waiting, and stands in no list",
         breaks="I1 I7 F2",
         where="limits/lua/admit.lua",
-        old="  if not at then\n    put_tail(number, record)\n",
-        new="  if not at then\n",
+        old="    record.hurry = hurry_of(request)\n    put_tail(number, record)\n",
+        new="",
         tests=(LINE + "test_who_came_first_is_called_first",),
         daily=True,
     ),
@@ -216,8 +216,8 @@ MUTANTS = (
         name="one who is behind others gets the start of the first",
         breaks="I6",
         where="limits/lua/place.lua",
-        old="  return { now, 'waiting', name, turns, tries_of(record), estimate(turns) }",
-        new="  return { now, 'waiting', name, turns, tries_of(record), estimate(0) }",
+        old="  return { now, 'waiting', name, turns, tries_of(record), estimate(turns, list) }",
+        new="  return { now, 'waiting', name, turns, tries_of(record), estimate(0, list) }",
         tests=(PLACE + "test_sixty_in_a_quiet_line_start_within_a_second_of_their_places",),
     ),
     Mutant(
@@ -241,8 +241,8 @@ MUTANTS = (
         name="a pause refuses who could be in time",
         breaks="I1",
         where="limits/lua/admit.lua",
-        old="rules.together), now)",
-        new="rules.together), now + paused_us())",
+        old="starts_at(turns, now)",
+        new="starts_at(turns, now + paused_us())",
         tests=(EXPIRY + "test_a_pause_makes_nothing_impossible",),
     ),
     Mutant(
@@ -297,9 +297,9 @@ MUTANTS = (
         name="a drainer has that duty for ever",
         breaks="I7 F8",
         where="limits/lua/lib/taking.lua",
-        old="    set_sign(DRAINS, DRAINER, rules.token .. ' ' .. digits(ask),\n"
-        "      math.ceil(math.max(ask - now, 0) / 1000) + DRAINER_SPARE_MS)",
-        new="    call('SET', DRAINER, rules.token .. ' ' .. digits(ask))",
+        old="  set_sign(DRAINS, DRAINER, rules.token .. ' ' .. digits(at),\n"
+        "    math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)",
+        new="  call('SET', DRAINER, rules.token .. ' ' .. digits(at))",
         tests=(
             FLAWS
             + "test_after_its_drainer_died_a_list_of_thousands_is_drained_again_within_seconds",

@@ -91,8 +91,8 @@ MUTANTS = (
         name="a refused request uses up a start",
         breaks="I3 F14",
         where="limits/lua/admit.lua",
-        old="  if not at then\n    put_tail(number, record)",
-        new="  if not at then\n    start(id, now, nil)\n    put_tail(number, record)",
+        old="  if not at then\n    record.hurry =",
+        new="  if not at then\n    start(id, now, nil)\n    record.hurry =",
         tests=(FLAWS + "test_a_refused_request_changes_no_count",),
     ),
     Mutant(
@@ -147,8 +147,8 @@ MUTANTS = (
         name="a start given back frees the lane of the start before",
         breaks="I3",
         where="limits/lua/lib/lanes.lua",
-        old="  if tonumber(record.at) > now then",
-        new="  if false then",
+        old="    if not rides and tonumber(record.at) > now then",
+        new="    if false then",
         tests=(
             PACE + "test_a_start_given_back_before_its_instant_leaves_its_lane_taken_until_then",
         ),

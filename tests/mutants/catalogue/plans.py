@@ -37,8 +37,9 @@ MUTANTS = (
         name="one broken key leaves all couriers without a planner",
         breaks="I7",
         where="limits/lua/plan.lua",
-        old="redis.pcall('GET'",
-        new="redis.call('GET'",
+        old="  local its_own =",
+        new="  if type(holder) == 'table' then for j = i, #KEYS do plans[j] = 0 end return plans end\n"
+        "  local its_own =",
         tests=(
             PLANNERS + "test_a_broken_key_is_nobodys_and_keeps_no_other_courier_from_its_planner",
         ),

@@ -194,7 +194,7 @@ MUTANTS = (
         breaks="I3",
         where="limits/lua/lib/lanes.lua",
         old="    if rides and not rules.quotas_count_numbers then return end\n",
-        new="",
+        new="    rides = false\n",
         tests=(ENDED + "test_the_start_of_a_group_is_given_back_once",),
     ),
     Mutant(
@@ -225,8 +225,8 @@ MUTANTS = (
         name="what waits is estimated as if each number were a call",
         breaks="I11",
         where="limits/lua/lib/lanes.lua",
-        old="math.floor(ahead / rules.together) * (",
-        new="ahead * (",
+        old="    local calls = math.floor(math.floor(ahead / rules.together) * (requests or 1))\n",
+        new="    local calls = math.floor(ahead * (requests or 1))\n",
         tests=(TAKEN + "test_what_waits_is_estimated_by_calls_and_not_by_numbers",),
     ),
     Mutant(

@@ -91,8 +91,8 @@ MUTANTS = (
         name="a refused request uses up a start",
         breaks="I3 F14",
         where="limits/lua/admit.lua",
-        old="  if not at then\n    record.hurry =",
-        new="  if not at then\n    start(id, now, nil)\n    record.hurry =",
+        old="    put_tail(number, record)\n    enter(operation)\n",
+        new="    start(id, now, nil)\n    put_tail(number, record)\n    enter(operation)\n",
         tests=(FLAWS + "test_a_refused_request_changes_no_count",),
     ),
     Mutant(

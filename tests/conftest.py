@@ -10,6 +10,7 @@ fixture                   lives     is
 `store`                   test      a worker's store on them, whose collections are empty
 `beanstalkd`              test      a beanstalkd of this test's own, as a `Server`: kill it at will
 `beanstalkd_address`      test      its address, "127.0.0.1:PORT"
+`other`                   test      a second beanstalkd
 `site`                    test      the session's courier site, reset (`devstack.site.remote`)
 `watched`                 session   two Redis servers under three Sentinels, whole again for each
                                     test (`devstack.sentinels.Watched`)
@@ -216,6 +217,12 @@ def beanstalkd() -> Iterator[Server]:
 @pytest.fixture
 def beanstalkd_address(beanstalkd: Server) -> str:
     return beanstalkd.url
+
+
+@pytest.fixture
+def other() -> Iterator[Server]:
+    with running(BEANSTALKD) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -128,6 +128,14 @@ MUTANTS = (
         tests=(POLICY + "test_what_is_out_for_delivery_in_exception_or_overdue_goes_first",),
     ),
     Mutant(
+        name="where more is due than can be asked about any of it is put",
+        breaks="I11",
+        where=RECHECK,
+        old="self._turns.get(slug, 0) if share.scarce else None",
+        new="None",
+        tests=(PLAN + "test_where_more_is_due_than_its_line_takes_who_goes_first_is_put_first",),
+    ),
+    Mutant(
         name="who does not go first starves",
         breaks="I7",
         where=PURE,

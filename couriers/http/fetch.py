@@ -45,6 +45,8 @@ EARLY_SECONDS = 60.0
 """A token this close to its end is renewed, so that none runs out on the way."""
 
 BODY_BYTES = 1024 * 1024
+RIDER_BYTES = 64 * 1024
+"""An answer may be so large, and so much larger for each number beyond the first."""
 _CHUNK_BYTES = 64 * 1024
 _MESSAGE_CHARACTERS = 400
 _READ_HEADERS = ("content-type", "date", "retry-after")
@@ -74,6 +76,7 @@ class Fetch:
     ) -> None:
         """`traceparent` goes with each request that is permitted, so that traces go on there."""
         self.settings = settings
+        self.body_most = BODY_BYTES
         self._traceparent = traceparent
         self._http = http
         self._permit = permit
@@ -256,7 +259,8 @@ class Fetch:
             # No `async with`: a body that is read to its end has given its connection back, and
             # a read that fails closes it.
             response = await self._http.request(method, url, allow_redirects=False, **options)
-            body = await (response.read() if _is_small(response) else _capped(response))
+            most = self.body_most
+            body = await (response.read() if _is_small(response, most) else _capped(response, most))
         except (aiohttp.ClientError, OSError) as broken:
             raise courier_down(url.host, broken) from broken
         except ValueError as unfit:
@@ -355,8 +359,9 @@ class Tracker:
 
         The trace that goes on at the courier is that of the first.
         """
-        requests = [call.request for call in calls]
-        return self._couriers.track_many(self._fetch(calls[0]), requests)
+        fetch = self._fetch(calls[0])
+        fetch.body_most += RIDER_BYTES * (len(calls) - 1)
+        return self._couriers.track_many(fetch, [call.request for call in calls])
 
     def _fetch(self, call: Call) -> Fetch:
         request = call.request
@@ -371,14 +376,10 @@ def _filled(body: Mapping[str, Any], grant: Grant, token: str) -> Mapping[str, A
     return {"data": body["data"].replace(grant.in_place_of.encode(), escape(token).encode())}
 
 
-def _is_small(response: aiohttp.ClientResponse) -> bool:
+def _is_small(response: aiohttp.ClientResponse, most: int) -> bool:
     """Whether the head promises a body within the cap, which aiohttp then holds it to."""
     length = response.content_length
-    return (
-        length is not None
-        and length <= BODY_BYTES
-        and hdrs.CONTENT_ENCODING not in (response.headers)
-    )
+    return length is not None and length <= most and hdrs.CONTENT_ENCODING not in (response.headers)
 
 
 @functools.lru_cache(maxsize=1)
@@ -386,15 +387,15 @@ def _date(second: int) -> str:
     return formatdate(second, usegmt=True)
 
 
-async def _capped(response: aiohttp.ClientResponse) -> bytes:
+async def _capped(response: aiohttp.ClientResponse, most: int) -> bytes:
     """Read a body, counted after decompression: a small gzip may unfold to gigabytes."""
     body = bytearray()
     with closing(response):  # of a body that was read to its end, the connection is given back
         async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
             body += chunk
-            if len(body) > BODY_BYTES:
+            if len(body) > most:
                 raise UnreadableAnswer(
-                    f"the answer is larger than {BODY_BYTES} bytes", http_status=response.status
+                    f"the answer is larger than {most} bytes", http_status=response.status
                 )
     return bytes(body)
 

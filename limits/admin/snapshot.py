@@ -35,10 +35,12 @@ class LineSnapshot:
 
     `bound_by` is one of "", "broken" (see soundness.py; nothing else is known), "no_worker",
     "not_configured", "quiet", "paused", "probing" (after a pause one call alone tries),
-    "per_hour", "per_day", "concurrency", "rate". `paused_why` is
+    "per_hour", "per_day", "concurrency", "rate", "filling" (all wait for company, as a call takes
+    several numbers, or for their share of a quota that rations calls). `paused_why` is
     "by_hand" or the code of an error; `paused_note` is what the person wrote who paused it.
     `last_starts_seconds`: until the call is expected to start of the last that waits.
-    `hour_left` and `day_left`: calls that the quotas leave, None without such a quota. `counts`:
+    `hour_left` and `day_left`: calls (numbers, where quotas count these) that the quotas leave,
+    None without such a quota. `counts`:
     what happened in the last hour, as statistics name it; `asked`: somebody ever asked.
     A call holds `together` numbers at most; `calls` were counted, which had `numbers`, or
     `numbers_a_call` in the mean. `checks_due` re-checks are due and not put yet, the first of

@@ -80,15 +80,19 @@ def reason(view: LineSnapshot) -> str:
     if view.bound_by in _WORDS:
         return _WORDS[view.bound_by]
     match view.bound_by:
+        case "filling":
+            found = f"those who wait are to have one call together{_until(view)}"
         case "quiet":
-            return f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
+            found = f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
         case "paused" | "probing":
-            return f"paused {_cause(view)}{_until(view)}; {_help(view)}"
+            found = f"paused {_cause(view)}{_until(view)}; {_help(view)}"
         case "concurrency":
-            return f"{view.concurrent} calls at once are allowed and run"
+            found = f"{view.concurrent} calls at once are allowed and run"
         case "rate":
-            return f"{view.per_second} calls a second are allowed"
-    return f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
+            found = f"{view.per_second} calls a second are allowed"
+        case _:
+            found = f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
+    return found
 
 
 def _cause(view: LineSnapshot) -> str:

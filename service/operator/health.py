@@ -25,7 +25,7 @@ from service.config.document import read
 from service.config.load import Loaded
 from service.config.machine import call_budget
 from service.config.paths import values
-from service.config.schema import Config, Worker, limits_for
+from service.config.schema import Config, Worker, limits_for, together_for
 from service.operator.catalogue import Catalogue
 from service.operator.connections import collections_of, redis_of
 from service.operator.look import older_than_this
@@ -190,8 +190,11 @@ def courier_health(
     # A feed needs none, and passes on what it is given.
     reads = given if courier in MODULES.values() else wanted_credentials(courier, given)
     unused = tuple(key for key in given if key not in reads)
-    limits = msgspec.structs.replace(limits_for(config, slug), **(own or {}))
+    changed = dict(own or {})
+    together = changed.pop("together", None) or together_for(config, slug)
+    limits = msgspec.structs.replace(limits_for(config, slug), **changed)
     words = [f"{limits.concurrent} at once", f"{limits.per_second}/s"]
+    words += [f"{together} numbers a call"] if together > 1 else []
     words += [f"{limits.per_hour}/h"] if limits.per_hour else []
     words += [f"{limits.per_day}/day from {limits.day_resets_at}"] if limits.per_day else []
     words += ["set over config.toml"] if own else []

@@ -186,6 +186,22 @@ def test_a_bad_number_keeps_none_of_its_neighbours_from_being_stored(
     judge_what_is_stored(plant, slug, set(numbers()) - {BAD})
 
 
+@pytest.mark.parametrize(
+    "behaviour",
+    [{"fault": "status", "status": 500}, {"fault": "hang"}],
+    ids=["its call is a 500", "its call hangs"],
+)
+def test_a_number_that_makes_each_call_fail_as_an_outage_does_is_by_itself_before_long(
+    plant: Plant, behaviour: dict[str, object]
+) -> None:
+    slug = open_courier(plant, numbers=[BAD], **behaviour)
+    hire(plant)
+    until_answered(plant, slug, NUMBERS - 1)
+
+    judge_what_is_stored(plant, slug, set(numbers()) - {BAD})
+    plant.held_to_limits()
+
+
 def test_a_number_on_which_the_parser_breaks_keeps_none_of_its_neighbours_from_being_stored(
     plant: Plant,
 ) -> None:

@@ -24,8 +24,11 @@ from command_line import Run
 from rich.console import Console
 
 from limits import connect
+from limits.admin.snapshot import LineSnapshot
 from service.console.drawing import drawn
 from service.console.info import CODES_SHOWN_MOST
+from service.console.wording import reason
+from tracking.line import Line
 
 NUMBER = "9405903699300184125060"
 
@@ -67,6 +70,13 @@ def test_info_tells_how_far_re_checks_are_behind_and_how_full_calls_are(
     assert found["usps"]["checks_due"] == 3
     assert 7_200 <= found["usps"]["checks_behind_seconds"] < 7_300
     assert (found["fedex"]["numbers_a_call"], found["fedex"]["together"]) == (22.5, 30)
+
+
+def test_who_waits_for_company_is_told_so_in_words() -> None:
+    view = LineSnapshot(Line("usps"), 20, 2, "filling", until_seconds=42.0)
+
+    assert reason(view).startswith("those who wait are to have one call together, until ")
+    assert reason(view).endswith("(42 s)")
 
 
 def test_info_with_nothing_to_tell_says_so(run: Run) -> None:

@@ -58,12 +58,12 @@ def test_info_goes_by_what_is_set(run: Run, store: redis.Redis) -> None:
 
 
 def test_doctor_tells_what_is_set(run: Run) -> None:
-    run("limits", "set", "usps", "per_second=7")
+    run("limits", "set", "usps", "per_second=7", "together=5")
 
     (usps,) = [line for line in run("doctor").lines if "over config.toml" in line]
 
     assert usps.startswith("usps ")
-    assert "7/s, set over config.toml" in usps
+    assert "7/s, 5 numbers a call, set over config.toml" in usps
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from loopback import RecordingPermit
 
 from couriers import json_feed, usps
 from couriers.http.credentials import CourierSettings, environment_name
-from couriers.http.fetch import Tracker
+from couriers.http.fetch import BODY_BYTES, RIDER_BYTES, Tracker
 from couriers.http.several import Ends
 from couriers.reading.numbers import NumberForm
 from couriers.registry import (
@@ -33,7 +33,7 @@ from couriers.registry import (
 from couriers.slugs import ALIASES, ALONE_AT, FEEDS, SLUGS, TOGETHER
 from tracking.call import Call
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
-from tracking.errors import MalformedJob, MissingField
+from tracking.errors import MalformedJob, MissingField, UnreadableAnswer
 from tracking.line import line_of
 from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
 
@@ -303,3 +303,18 @@ async def test_a_number_without_what_the_courier_needs_does_not_keep_the_others_
     ]
     assert [type(end) for end in refused.values()] == [MissingField, MissingField]
     assert site.asked == [["B1234", "C1234"]]
+
+
+async def test_an_answer_about_several_numbers_may_be_larger_for_each_of_them(
+    courier: AnyCourier, http: aiohttp.ClientSession, permit: RecordingPermit
+) -> None:
+    async def site(_: web.BaseRequest) -> web.Response:
+        told = {"A1234": {"tag": "InTransit"}, "padding": "x" * (BODY_BYTES + RIDER_BYTES // 2)}
+        return web.json_response(told)
+
+    url = await courier(site)
+    ends = await ask_several(http, permit, url, postal_codes=("1", "2"))
+
+    assert isinstance(ends["A1234"], Tracking)
+    with pytest.raises(UnreadableAnswer, match="larger than"):
+        await ask_several(http, RecordingPermit(), url, postal_codes=("1",))

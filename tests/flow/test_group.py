@@ -178,6 +178,17 @@ async def test_a_group_that_failed_is_due_again_at_one_instant(stage: Stage) -> 
 
 
 @pytest.mark.usefixtures("unread_log")
+async def test_a_group_of_which_one_failed_before_is_due_number_by_number(stage: Stage) -> None:
+    stage.echo.whole = CourierDown("503")
+    *calls, last = group(*THIRTY)
+
+    await stage.runner.run([*calls, last._replace(tries=1)])
+
+    assert len({each.delay for each in stage.limits.setbacks}) == len(THIRTY)
+    assert not any(each.charged for each in stage.limits.setbacks)
+
+
+@pytest.mark.usefixtures("unread_log")
 async def test_a_number_of_a_failing_group_that_fails_for_days_is_dead(stage: Stage) -> None:
     stage.echo.whole = CourierDown("503")
     first, second = group("A", "B")

@@ -118,6 +118,16 @@ async def test_a_drain_job_is_put_before_the_parked_requests_job_goes() -> None:
     assert steps == ["available", "admit", "put drain usps", "delete"]
 
 
+async def test_a_worker_asks_for_a_line_when_what_it_parked_may_go() -> None:
+    scene = Scene(Parked("filling", ask_again=7.0))
+    asked: list[tuple[str, float]] = []
+    scene.runner.schedule = lambda line, at: asked.append((line, at))
+
+    await scene.handle()
+
+    assert asked == [("usps", 7.0)]
+
+
 async def test_what_waits_is_mirrored_before_its_job_goes_however_often_that_takes() -> None:
     scene = Scene(Parked("rate", put_drain=True, at_us=7), mirrored=True)
     scene.journal.fail("mirror", *away(ResultsDown, 2))

@@ -74,13 +74,12 @@ async def test_it_goes_with_those_who_came_meanwhile_when_its_time_is_over(
 
 
 async def test_a_full_call_waits_for_nobody(wide: Worker) -> None:
-    for n in range(5):
-        await wide.parked(f"A00{n}", **AUTOMATIC)
+    await wait(wide, "A001", "A002", "A003", **AUTOMATIC)
+    assert await look(wide) == ([["A001", "A002", "A003"]], "empty", None)
 
-    groups, why, ask = await look(wide)
+    await wait(wide, *(f"A00{n}" for n in range(4, 8)), **AUTOMATIC)
 
-    assert groups == [["A000", "A001", "A002"]]
-    assert (why, ask) == ("filling", soon(2.0))
+    assert await look(wide) == ([["A004", "A005", "A006"]], "filling", soon(2.0))
 
 
 async def test_a_manual_request_takes_them_along(wide: Worker) -> None:
@@ -99,13 +98,13 @@ async def test_a_recheck_that_somebody_wants_meanwhile_goes_at_once(wide: Worker
     assert groups_in(await wide.take()) == [["A001", "A002"]]
 
 
-async def test_one_that_was_tried_before_waits_for_no_company(wide: Worker, redis: Redis) -> None:
-    await wide.parked("A001", **AUTOMATIC)
-    await time_goes_by(redis, 2.0)
-    await wide.repeat(await wide.taken())
+async def test_one_that_was_tried_before_waits_for_no_company(
+    rationed: Worker, redis: Redis
+) -> None:
+    await rationed.repeat(await rationed.granted("N001"))
     await retries_are_due(redis)
 
-    assert groups_in(await wide.take()) == [["A001"]]
+    assert groups_in(await rationed.take()) == [["N001"]]
 
 
 async def test_halves_of_a_call_that_went_wrong_wait_for_no_company(

@@ -7,6 +7,7 @@ import time
 import pytest
 from grouped import (
     AUTOMATIC,
+    NEAR,
     THREE,
     drainer,
     group_of,
@@ -32,6 +33,8 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.admin.snapshot import LineSnapshots
 from limits.admin.view import Place, View
+from limits.rules import Rules
+from tracking.call import Parked, TooLate
 from tracking.line import Line
 from tracking.operation import State
 from tracking.request import Number
@@ -269,3 +272,42 @@ async def test_a_look_changes_nothing(rationed: Worker, redis: Redis) -> None:
     await place_of(redis, rationed, "A001")
 
     assert await redis.zrange(KEYS.calls_hour, 0, -1) == before
+
+
+async def test_rechecks_beyond_their_share_are_told_when_it_lets_them_go(
+    rationed: Worker, redis: Redis
+) -> None:
+    await wait(rationed, *(f"A{n:03}" for n in range(12)), **AUTOMATIC)
+    await rationed.take(claims=True)
+
+    told = [await place_of(redis, rationed, f"A{n:03}") for n in (3, 6, 11)]
+    snapshot = await LineSnapshots(redis, lambda _: rationed.rules).line(Line(USPS))
+
+    assert [each.bound_by for each in told] == ["filling"] * 3
+    seconds = [each.eta_seconds or 0.0 for each in told]
+    assert seconds == pytest.approx([61.0, 121.0, 181.0], abs=NEAR)
+    assert snapshot.bound_by == "filling"
+    assert snapshot.last_starts_seconds == pytest.approx(181.0, abs=NEAR)
+    assert await flag_seconds(redis) == pytest.approx(181.0, abs=NEAR)
+
+
+async def test_a_line_takes_as_many_rechecks_as_their_share_lets_go_in_time(
+    rationed: Worker, redis: Redis
+) -> None:
+    await spend(rationed, redis, 1, seconds_ago=30.0)
+
+    _, room = await rationed.raw("room", 1000, 300_000)
+
+    assert room == 3 * 5  # their calls are due in 30 s, and then once a minute
+
+
+async def test_whether_a_request_is_too_late_is_reckoned_by_calls(hire: Hire) -> None:
+    worker = await hire(Rules(per_second=1, together=3))
+    await worker.granted("N000")
+    await wait(worker, *(f"N{n:03}" for n in range(1, 13)))
+
+    taken = await worker.admit("N013", expires_at=time.time() + 10.0)
+    refused = await worker.admit("N014", expires_at=time.time() + 2.0)
+
+    assert isinstance(taken, Parked)
+    assert isinstance(refused, TooLate)

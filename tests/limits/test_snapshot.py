@@ -272,6 +272,26 @@ async def test_a_line_at_rest_is_left_out_unless_it_has_a_quota(redis: Redis) ->
     assert (fedex.line, fedex.running, fedex.rate_unused) == ("fedex", 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ({"calls": 4, "numbers": 90}, (4, 90, 22.5)),
+        ({"calls": 4}, (4, 4, 1.0)),  # as a version before counted
+        ({"open": 1}, (0, 0, None)),
+    ],
+)
+async def test_how_full_calls_are_is_told(
+    redis: Redis, counts: dict[str, int], told: tuple[int, int, float | None]
+) -> None:
+    await redis.hset(KEYS.counts, mapping=counts)
+    snapshots = LineSnapshots(redis, lambda _: replace(RULES, together=30))
+
+    usps = await snapshots.line(courier_line(USPS))
+
+    assert (usps.together, snapshots.together(USPS)) == (30, 30)
+    assert (usps.calls, usps.numbers, usps.numbers_a_call) == told
+
+
 async def test_what_runs_waits_and_binds_is_told(redis: Redis, hire: Hire) -> None:
     worker = await hire(RULES)
     await worker.granted("BUSY")

@@ -105,6 +105,16 @@ def test_an_operation_without_an_end_is_lost() -> None:
     assert found(replace(GOOD, states={"one": "RUNNING"}, counts=counts)) == ["I1"]
 
 
+def test_who_is_one_of_a_crowd_is_dead_with_its_number() -> None:
+    wish = Wish(Kind.CROWD, "named", "PARCEL9", "one-101")
+    counts = {**GOOD.counts, "named": {"SUCCESS": 1, "ERROR": 1}}
+    run = replace(GOOD, puts=(*GOOD.puts, put(wish)), counts=counts)
+    run = replace(run, states={**GOOD.states, "one-101": "ERROR"})
+
+    assert found(run) == ["I1"]
+    assert found(replace(run, dead=(letter("named", "PARCEL9", "one-1"),))) == []
+
+
 def test_a_request_under_the_id_of_another_parcel_is_refused_by_name_or_lost() -> None:
     borrowed = Wish(Kind.BORROWED, "named", "PARCEL9", "one")
     refused = letter("named", "PARCEL9", "one", body=borrowed.body.decode())

@@ -24,6 +24,7 @@ from service.worker.results.database import EPOCH, Document
 from service.worker.results.queries import (
     Behind,
     Search,
+    are_more_due,
     checks_behind,
     due_for_check,
     due_slugs,
@@ -70,6 +71,8 @@ async def test_what_is_due_of_a_courier_is_active_and_comes_the_longest_due_firs
     assert set(due[0]) == named
     assert len(due_for_check(store.tracking, Search("usps", START + hours(12), 1))) == 1
     assert due_for_check(store.tracking, Search("ups", START + hours(12), 10)) == []
+    assert are_more_due(store.tracking, Search("usps", START + hours(12), 1))
+    assert not are_more_due(store.tracking, Search("usps", START + hours(12), 2))
 
 
 async def test_the_couriers_with_something_due_are_found_by_leaps_through_the_index(
@@ -140,7 +143,7 @@ async def test_of_many_that_are_due_hardly_more_are_read_than_are_wanted(store: 
     store.tracking.insert_many(many(2_000))
     now = START + hours(1)
 
-    found = due_for_check(store.tracking, Search("usps", now, 20))
+    found = due_for_check(store.tracking, Search("usps", now, 20, turn=0))
 
     assert {each["check_pace"] for each in found[:3]} == {"first 2560"}
     assert found[3]["check_pace"] == "then 3600 put"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from followed import PLANNERS, Scale, followed, told
+import asyncio
 
+import pytest
+from followed import PLANNERS, Scale, Verdict, followed, told
+
+from devstack.stack import Stack
 from limits.workers import LEASE_SECONDS
 from service.worker.upkeep.recheck import PERIOD_SECONDS
 
@@ -12,12 +16,16 @@ LATE_MOST = LEASE_SECONDS + PERIOD_SECONDS * 1.2 * 2 + 5
 a check that was due right after a look waits for the next one."""
 
 
-async def test_each_parcel_is_asked_about_when_the_policy_says_through_kills_of_the_planner(
-    mongo_uri: str, measured: dict[str, list[str]]
-) -> None:
-    verdict = await followed(mongo_uri, Scale(parcels=2_000, days=0.25, faster=5.0))
+@pytest.fixture(scope="module")
+def verdict(stack: Stack, measured: dict[str, list[str]]) -> Verdict:
+    found = asyncio.run(followed(stack.mongodb.url, Scale(parcels=2_000, days=0.25, faster=5.0)))
+    measured["parcels that were followed"] = told(found)[:1]
+    return found
 
-    measured["parcels that were followed"] = told(verdict)
+
+def test_each_parcel_is_asked_about_when_the_policy_says_through_kills_of_the_planner(
+    verdict: Verdict,
+) -> None:
     assert verdict.wrong == []
     assert PLANNERS > 1
     assert verdict.counts["kills"] >= 5
@@ -27,11 +35,9 @@ async def test_each_parcel_is_asked_about_when_the_policy_says_through_kills_of_
     assert verdict.full["ample"] >= 0.9
 
 
-async def test_where_more_is_due_than_can_be_asked_times_stretch_evenly_and_nobody_starves(
-    mongo_uri: str,
+def test_where_more_is_due_than_can_be_asked_times_stretch_evenly_and_nobody_starves(
+    verdict: Verdict,
 ) -> None:
-    verdict = await followed(mongo_uri, Scale(parcels=2_000, days=0.25, seed=2, faster=5.0))
-
     for slug in ("tight", "quota"):
         first, *others = verdict.stretched(slug).values()
         assert first <= 1.1

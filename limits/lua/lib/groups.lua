@@ -78,10 +78,10 @@ do
 
   -- Those among entries that may be looked at, with what is known of each: numbers, their indexes, their records and
   -- their calls. What has no name of a number was pushed by hand; it leads, but does not ride.
-  local function looked_up(entries_here, from, names)
+  local function looked_up(entries_here, from)
     local found, indexes, calls = {}, {}, {}
     for i, entry in ipairs(entries_here) do
-      if entry ~= '' and not names[bare(entry)] and not string.find(entry, '[^%w ._/@-]') then
+      if entry ~= '' and not string.find(entry, '[^%w ._/@-]') then
         table.insert(found, entry)
         table.insert(indexes, from + i - 1)
         table.insert(calls, '=' .. entry)
@@ -102,7 +102,7 @@ do
   -- Returns how many entries there are.
   local function pick(group, list, from, most, gone)
     local listed = call('LRANGE', list, from, from + most - 1)
-    local numbers_here, indexes, records, calls = looked_up(listed, from, group.names)
+    local numbers_here, indexes, records, calls = looked_up(listed, from)
     for i, number in ipairs(numbers_here) do
       local is_known = records[i] or not string.find(number, '@', 1, true)
       if is_known and not calls[i] and not group.names[bare(number)] and not is_full(group) then

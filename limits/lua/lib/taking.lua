@@ -15,7 +15,7 @@ local function raise_flag(waiting, company)
   if signs()[IS_FLAGGED] and not lists_changed() then return end
   local due_us = waiting * each_us(average_time() or 0) + paused_us()
   if company then due_us = math.max(due_us, company - now) end
-  if numbers(AUTOMATIC) > rules.together then
+  if is_rationed() and numbers(AUTOMATIC) > rules.together then
     due_us = math.max(due_us, in_share(math.floor((waiting - 1) / rules.together)) - now)
   end
   if later() > 0 then

@@ -4,7 +4,8 @@
 what comes of the call                  what becomes of its numbers
 ======================================= ============================================================
 nothing was sent                        all go back to the head of their list, in their order
-an error of the line (_OF_THE_LINE)     all are repeated at the same instant, none is charged
+an error of the line (_OF_THE_LINE)     all are repeated at the same instant, none is charged; where
+                                        one failed before, each at an instant of its own
 any other error of the whole call       all go back to the head: one of them may be bad, so each
                                         half is asked about by itself (`Limits.halve`)
 an answer                               stored in one go, then finished in one go
@@ -24,7 +25,8 @@ import asyncio
 import copy
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
@@ -56,6 +58,9 @@ from tracking.operation import State
 Answered = tuple[Call, Done, Attempt]
 Failed = tuple[Call, CourierError | LeftOut, Attempt | None]
 """A call of a group with its answer, or with what came of it in the place of one."""
+
+NO_DELAYS = repeat(None)
+"""Of numbers that end as by themselves."""
 
 _OF_THE_LINE = (CourierDown, RateLimited, AuthFailed, NoCredentials)
 """Errors of a whole call for which no number of the group is to blame."""
@@ -121,12 +126,10 @@ class GroupRunner:
         """End a group of which no number was answered."""
         lead = left[0]
         if isinstance(error, _OF_THE_LINE):
-            decision = self._work_of(lead.line).decide(error, lead, time.time())
-            # All at the same instant, so that they are asked about together again.
-            delay = decision.setback.delay if isinstance(decision, Repeat) else 0.0
             *others, last = [(call, error, attempt) for call in left]
-            await self._end_beside(left, others, delay)
-            return await self._end_one(last, delay)
+            delays = self._delays(left, error)
+            await self._end_beside(left, others, delays)
+            return await self._end_one(last, delays[-1])
         if lead.permit.started:
             noted = (self._ends.note(call, error, attempt, final=False) for call in left)
             await asyncio.gather(*noted)
@@ -134,6 +137,18 @@ class GroupRunner:
         result = await in_redis(lead, lambda: self._limits.halve(left, room))
         emit(Event.HALVED, **names_of(lead), numbers=len(left), **said_of(error))
         return result._replace(waits=True)
+
+    def _delays(self, calls: Sequence[Call], error: CourierError) -> Sequence[float]:
+        """Draw when each number of a group is repeated that failed as a whole.
+
+        At first all at the same instant, so that they are asked about together again. Where one of
+        them failed before, each at its own: one that makes every call fail is soon by itself.
+        """
+        drawn = calls if any(call.tries for call in calls) else calls[:1]
+        work, now = self._work_of(calls[0].line), time.time()
+        decisions = [work.decide(error, call, now) for call in drawn]
+        delays = [each.setback.delay if isinstance(each, Repeat) else 0.0 for each in decisions]
+        return delays if len(delays) > 1 else delays * len(calls)
 
     async def _end_each(
         self, left: list[Call], answers: Sequence[Answered], failed: list[Failed]
@@ -199,15 +214,15 @@ class GroupRunner:
         return errors
 
     async def _end_beside(
-        self, left: list[Call], failed: Sequence[Failed], delay: float | None = None
+        self, left: list[Call], failed: Sequence[Failed], delays: Iterable[float | None] = NO_DELAYS
     ) -> None:
         """End calls side by side. One over which a defect comes up is left to the sweeper."""
 
-        async def end(each: Failed) -> None:
+        async def end(each: Failed, delay: float | None) -> None:
             await self._end_one(each, delay, last=False)
             left.remove(each[0])
 
-        for defect in await asyncio.gather(*map(end, failed), return_exceptions=True):
+        for defect in await asyncio.gather(*map(end, failed, delays), return_exceptions=True):
             if defect is not None:
                 emit_unexpected(defect)
 

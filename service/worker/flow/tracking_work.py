@@ -116,7 +116,7 @@ class TrackingWork:
         else:
             said = await self._track_many(calls)
             found = [said.get(call.request.number) for call in calls]
-        outcomes = list[Outcome]()
+        outcomes: list[Outcome] = []
         for each in found:
             if isinstance(each, Tracking):
                 outcome = "answered" if each.checkpoints else "not_found"

@@ -194,15 +194,15 @@ def scheduled(document: Document, tag: Tag, at: datetime, recheck: Recheck) -> D
 def with_attempt(document: Document, attempt: Attempt) -> Document:
     """Add an attempt unless it is there; the newest MAX_ATTEMPTS stay, oldest first."""
     at, before = stored(attempt.at), document["attempts"]
-    if at not in [each["at"] for each in before]:
+    if not before or at not in [each["at"] for each in before]:
         noted = {
             "at": at,
             "outcome": attempt.outcome,
             "http_status": attempt.http_status,
             "ms": attempt.ms,
-            "excerpt": clean(attempt.excerpt, MAX_EXCERPT_BYTES),
+            "excerpt": attempt.excerpt and clean(attempt.excerpt, MAX_EXCERPT_BYTES),
         }
-        attempts = sorted([*before, noted], key=itemgetter("at"))
+        attempts = sorted([*before, noted], key=itemgetter("at")) if before else [noted]
         document["attempts"] = attempts[-MAX_ATTEMPTS:]
     return document
 

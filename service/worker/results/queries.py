@@ -34,14 +34,14 @@ _SOONEST = [("next_check_at", ASCENDING)]
 class Search(NamedTuple):
     """Which checks are looked for: at most so many of a courier, but for documents of these `_id`s.
 
-    `turn`: how many of the courier's were put before.
+    `turn`: how many of the courier's were put before, where more are due than are put.
     """
 
     slug: object
     now: dt.datetime
     most: int
     but: Sequence[object] = ()
-    turn: int = 0
+    turn: int | None = None
 
 
 COUNTED_MOST = 10_000
@@ -96,14 +96,18 @@ def due_slugs(now: dt.datetime) -> list[Document]:
 
 
 def due_for_check(tracking: Collection[Document], search: Search) -> list[Document]:
-    """List active parcels whose next check is due, in the order of `in_turn`."""
-    _, now, most, _, turn = search
-    wanted = _due(now) | _in(search)
-    found = list(tracking.find(wanted, _CHECK, limit=most + 1, batch_size=most + 1))
-    if len(found) > most:
+    """List active parcels whose next check is due: all of them, or the first by `in_turn`."""
+    wanted = _due(search.now) | _in(search)
+    if search.turn is not None:
         return _first_of_many(tracking, wanted, search)
-    found.sort(key=itemgetter("next_check_at"))
-    return list(in_turn([(read_pace(each.get("check_pace")), [each]) for each in found], now, turn))
+    found = list(tracking.find(wanted, _CHECK, limit=search.most, batch_size=search.most))
+    return sorted(found, key=itemgetter("next_check_at"))
+
+
+def are_more_due(tracking: Collection[Document], search: Search) -> bool:
+    """Whether more than so many are due: then their order matters. Counted in the index."""
+    wanted = _due(search.now) | _in(search)
+    return tracking.count_documents(wanted, limit=search.most + 1) > search.most
 
 
 def _first_of_many(
@@ -111,6 +115,7 @@ def _first_of_many(
 ) -> list[Document]:
     """Read the first of more than are wanted: of each pace hardly more than are among them."""
     _, now, most, _, turn = search
+    turn = turn or 0
     few = max(20, most // 8)
     cursors = {
         text: tracking.find(

@@ -32,6 +32,7 @@ from service.worker.results.database import Refusal, log_refused
 from service.worker.results.document import ASKED_ALONE, fields_in
 from service.worker.results.queries import (
     Search,
+    are_more_due,
     due_for_check,
     early_for_check,
     end_checks,
@@ -49,7 +50,7 @@ from tracking.request import FIELDS, MAIN, Origin, Slug, TrackingRequest, parse_
 
 PERIOD_SECONDS = 30.0
 
-ROUND_MOST = 1_000
+ROUND_MOST = 5_000
 """Checks that are looked up in one round, in equal shares for the couriers that have some due."""
 
 SHARE_LEAST = 10
@@ -99,11 +100,13 @@ class Holding(Protocol):
 class _Share:
     """What a courier takes in one look: `room` for more checks, `together` in a call.
 
-    `riding`: of those that were found, how many take no call of their own.
+    `scarce`: more are due than there is room for. `riding`: of those that were found, how many take
+    no call of their own.
     """
 
     room: int
-    together: int
+    together: int = 1
+    scarce: bool = False
     riding: int = 0
 
 
@@ -128,7 +131,7 @@ class Recheck:
         self._lines = lines
         self._planners = planners
         self._turns: dict[Slug, int] = {}
-        """How many checks of each courier were put: every FOURTH is of those that go later."""
+        """How many of each courier were put where more were due: every FOURTH goes not first."""
         self._refused: dict[str, tuple[object, dt.datetime]] = {}
         """The `_id`s of documents that MongoDB lets nobody put off, and when they are due again."""
 
@@ -167,7 +170,7 @@ class Recheck:
             found += await read(_due_checks, self._store, Search(slug, moment, share, but))
         for slug in ours:
             if slug not in shares:
-                shares[slug] = await self._share(slug)
+                shares[slug] = await self._share(slug, moment)
             found += await self._due_of(slug, share, shares[slug], moment)
         return found
 
@@ -181,9 +184,10 @@ class Recheck:
         if not (most := min(most, share.room)):
             return []
         read, but = self._store.on_reader, [name for name, _ in self._refused.values()]
-        turn = self._turns.get(slug, 0)
+        turn = self._turns.get(slug, 0) if share.scarce else None
         found = await read(_due_checks, self._store, Search(slug, moment, most, but, turn))
-        self._turns[slug] = turn + len(found)
+        if turn is not None:
+            self._turns[slug] = turn + len(found)
         share.riding += sum(ASKED_ALONE not in each for each in found)
         share.room -= len(found)
         if len(found) < most:
@@ -193,16 +197,20 @@ class Recheck:
             share.room = 0
         return found
 
-    async def _share(self, slug: Slug) -> _Share:
+    async def _share(self, slug: Slug, moment: dt.datetime) -> _Share:
         """What a courier takes in one look."""
         if self._lines is None:
-            return _Share(LOOK_MOST, 1)
+            return _Share(LOOK_MOST)
         try:
             room = await self._lines.room(slug, LOOK_MOST, AHEAD.total_seconds())
-            return _Share(room, self._lines.together(slug))
         except LimitsBroken as error:
             emit_unexpected(error, slug=slug)
-            return _Share(0, 1)
+            return _Share(0)
+        search = Search(slug, moment, room)
+        scarce = room > 0 and await self._store.on_reader(
+            are_more_due, self._store.tracking, search
+        )
+        return _Share(room, self._lines.together(slug), scarce)
 
     async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
         requests, ended = list[TrackingRequest](), list[str]()

@@ -6,9 +6,18 @@ from mutants.mutant import Mutant
 
 VERDICT = "reliability/test_verdict.py::"
 SAMPLER = "reliability/test_sampler.py::"
+GROUP = "flow/test_group.py::"
 SITE = "devstack/test_site.py::"
 
 MUTANTS = (
+    Mutant(
+        name="a group that always fails comes back whole for ever",
+        breaks="I1",
+        where="service/worker/flow/group.py",
+        old="        drawn = calls if any(call.tries for call in calls) else calls[:1]\n",
+        new="        drawn = calls[:1]\n",
+        tests=(GROUP + "test_a_group_of_which_one_failed_before_is_due_number_by_number",),
+    ),
     Mutant(
         name="the judge of fault runs looks at the first number of a call only",
         breaks="I8",

@@ -7,9 +7,14 @@ from mutants.mutant import Mutant
 HOSTILE = "couriers/test_fetch_hostile.py::"
 JUDGE = "devstack/test_judge.py::"
 CASES = "couriers/test_cases.py::test_an_answer_is_read_as_its_case_says"
+SEVERAL_CASES = (
+    "couriers/test_cases.py::test_an_answer_about_several_numbers_is_read_as_its_case_says"
+)
 SECRETS = "couriers/test_redaction.py::"
 SLIPS = "couriers/test_detection.py::"
 FETCH = "couriers/test_fetch_gate.py::"
+SEVERAL = "couriers/test_several.py::"
+UNREAD = "couriers/test_unread_answers.py::"
 
 MUTANTS = (
     Mutant(
@@ -48,8 +53,8 @@ MUTANTS = (
         name="an answer may be of any size",
         breaks="I9",
         where="couriers/http/fetch.py",
-        old="        if len(body) > BODY_BYTES:",
-        new="        if len(body) < 0:",
+        old="            if len(body) > most:",
+        new="            if len(body) < 0:",
         tests=(HOSTILE + "test_a_gzip_bomb_is_cut_off_without_being_unfolded",),
     ),
     Mutant(
@@ -107,6 +112,58 @@ MUTANTS = (
         old='quote(segment, safe="")',
         new='quote(segment, safe="/?")',
         tests=("couriers/test_addresses.py::test_a_segment_is_encoded_as_a_whole",),
+    ),
+    Mutant(
+        name="what is said of nobody is said of everybody who was asked for",
+        breaks="I8",
+        where="couriers/http/several.py",
+        old="        names = _names(piece, cut)\n",
+        new="        names = _names(piece, cut) or set(numbers)\n",
+        tests=(
+            SEVERAL + "test_parts_of_one_name_belong_together_and_one_without_a_name_is_nobodys",
+        ),
+    ),
+    Mutant(
+        name="one bad number among several makes all of them invalid",
+        breaks="I8",
+        where="couriers/http/several.py",
+        old="        raise RequestRefused(invalid.message) from invalid\n",
+        new="        raise\n",
+        tests=(SEVERAL + "test_an_answer_about_nobody_is_a_failure_of_the_whole_call",),
+    ),
+    Mutant(
+        name="a parser that breaks over one number breaks over all that went with it",
+        breaks="I9",
+        where="couriers/http/several.py",
+        old="    except Exception as fault:",
+        new="    except KeyError as fault:",
+        tests=(SEVERAL + "test_a_parser_that_breaks_over_one_part_has_read_the_others",),
+    ),
+    Mutant(
+        name="what failed of one number keeps what was answered about others",
+        breaks="F20",
+        where="couriers/http/fetch.py",
+        old='        of_one = answer._replace(body=end.part or b"")\n',
+        new="        of_one = answer\n",
+        tests=(UNREAD + "test_of_an_answer_about_several_numbers_a_failure_keeps_what_is_its_own",),
+    ),
+    Mutant(
+        name="what failed of a whole call is kept with each of its numbers",
+        breaks="F20",
+        where="couriers/http/fetch.py",
+        old='            error.excerpt = ""\n',
+        new="",
+        tests=(
+            UNREAD + "test_a_failure_of_a_whole_call_for_several_numbers_keeps_nothing_of_anybody",
+        ),
+    ),
+    Mutant(
+        name="a number that a feed leaves out is not known yet",
+        breaks="I8",
+        where="couriers/json_feed.py",
+        old='        if part == b"null":',
+        new='        if part in (b"null", None):',
+        tests=(SEVERAL_CASES,),
     ),
     Mutant(
         name="the judge looks at seconds of the calendar only",

@@ -34,12 +34,11 @@ MUTANTS = (
         tests=(PLANNERS + "test_who_plans_keeps_a_courier_with_each_question",),
     ),
     Mutant(
-        name="one broken key leaves all couriers without a planner",
+        name="a key that holds something else is taken for one's own",
         breaks="I7",
         where="limits/lua/plan.lua",
-        old="  local its_own =",
-        new="  if type(holder) == 'table' then for j = i, #KEYS do plans[j] = 0 end return plans end\n"
-        "  local its_own =",
+        old="not holder or holder",
+        new="not holder or type(holder) == 'table' or holder",
         tests=(
             PLANNERS + "test_a_broken_key_is_nobodys_and_keeps_no_other_courier_from_its_planner",
         ),
@@ -127,6 +126,14 @@ MUTANTS = (
         old="Pace(tag in FIRST_TAGS or is_overdue(expected, due), seconds // step * step)",
         new="Pace(False, seconds // step * step)",
         tests=(POLICY + "test_what_is_out_for_delivery_in_exception_or_overdue_goes_first",),
+    ),
+    Mutant(
+        name="where more is due than can be asked about any of it is put",
+        breaks="I11",
+        where=RECHECK,
+        old="self._turns.get(slug, 0) if share.scarce else None",
+        new="None",
+        tests=(PLAN + "test_where_more_is_due_than_its_line_takes_who_goes_first_is_put_first",),
     ),
     Mutant(
         name="who does not go first starves",

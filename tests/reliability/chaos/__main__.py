@@ -84,7 +84,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, help="length of the faults (3; 0.75 with --short)")
     parser.add_argument("--workers", type=int, default=3, help="worker.py run, this often (3)")
     parser.add_argument("--couriers", type=int, default=len(COURIERS), help="how many (7)")
-    parser.add_argument("--rate", type=float, help="requests put per second (36 for 7 couriers)")
+    parser.add_argument("--rate", type=float, help="requests put per second (29 for 7 couriers)")
     parser.add_argument("--away", type=float, default=0.0, help="seconds without MongoDB, at once")
     parser.add_argument("--outage", type=float, default=0.0, help="seconds without one courier")
     parser.add_argument("--short", action="store_true", help="the size of the one in `make prove`")

@@ -74,8 +74,8 @@ COURIERS = (
     Courier("five-at-once", concurrent=5, per_second=20, pace=8.0, by_hand=True),
     Courier("three-at-once", concurrent=3, per_second=10, pace=5.0, ids_only=True),
     Courier("ten-a-second", concurrent=20, per_second=10, pace=5.0),
-    Courier("thirty-a-call", concurrent=20, per_second=2, pace=9.0, together=30),
-    Courier("five-a-call", concurrent=3, per_second=5, pace=6.0, ids_only=True, together=5),
+    Courier("thirty-a-call", concurrent=20, per_second=2, pace=4.0, together=30),
+    Courier("five-a-call", concurrent=3, per_second=5, pace=4.0, ids_only=True, together=5),
 )
 
 
@@ -119,7 +119,7 @@ class Scale:
     gap: tuple[float, float] = (0.4, 1.6)
     couriers: tuple[Courier, ...] = field(default=COURIERS)
     rate: float | None = None
-    fail_points: int = 9
+    fail_points: int = 10
     disk_fills: bool = True
     forget_redis: bool = False
     step_clock: bool = False

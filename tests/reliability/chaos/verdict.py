@@ -191,7 +191,8 @@ class _Ends:
                 # Or a borrower's job came first, and this one was refused in its place.
                 return name in self._asked or wish.body.decode() in self._dead
             case "ERROR":
-                return wish.id in self._dead
+                # A record names the first hundred of a crowd.
+                return wish.id in self._dead or (wish.kind is Kind.CROWD and name in self._dead)
             case "CANCELLED":
                 # Put twice an AUTOMATIC one is the one operation that found no room.
                 may_end = wish.kind is Kind.EXPIRING or wish.id in self._automatic

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
 from http import HTTPStatus
 from importlib.util import find_spec
@@ -106,8 +107,13 @@ SWAGGER_UI: Mapping[str, str] = {
 def with_document(routes: Sequence[Route]) -> list[Route]:
     """Add the routes that serve the document of these routes, and of themselves."""
 
+    @cache
+    def written() -> bytes:
+        return msgspec.json.encode(document(every))
+
     async def serve(_: web.Request) -> web.Response:
-        return web.Response(body=written, content_type=JSON)
+        # Written once somebody asks: it takes a tenth of a second.
+        return web.Response(body=await asyncio.to_thread(written), content_type=JSON)
 
     about = About("Describe every route, in OpenAPI 3.1.", None, {200: dict[str, Any]})
     readable = About("Describe every route, for people.", None, {200: str}, gives=(HTML,))
@@ -124,7 +130,6 @@ def with_document(routes: Sequence[Route]) -> list[Route]:
         Route("GET", "/docs", _show, readable),
         Route("GET", "/docs/{file}", _give_file, part),
     ]
-    written = msgspec.json.encode(document(every))
     return every
 
 
@@ -190,8 +195,9 @@ class _Components:
     def refusal(self, status: HTTPStatus) -> Document:
         """Refer to a problem with a status."""
         name = status.phrase.replace(" ", "")
-        content = _content((PROBLEM,), self.schema(ProblemDetails))
-        self.responses[name] = {"description": status.phrase, "content": content}
+        if name not in self.responses:
+            content = _content((PROBLEM,), self.schema(ProblemDetails))
+            self.responses[name] = {"description": status.phrase, "content": content}
         return {"$ref": f"#/components/responses/{name}"}
 
 

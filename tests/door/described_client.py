@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from http import HTTPStatus
@@ -70,9 +69,6 @@ class Described:
         return found
 
 
-described = functools.cache(Described)
-
-
 async def document_of(app: web.Application) -> bytes:
     """Ask the application itself: no key, no name of a host, no request that is counted."""
     [serve] = [
@@ -85,6 +81,19 @@ async def document_of(app: web.Application) -> bytes:
     return response.body
 
 
+KNOWN: dict[frozenset[tuple[str, str]], Described] = {}
+"""Applications of this process by their routes: to describe one takes longer than most tests."""
+
+
+async def described(app: web.Application) -> Described:
+    """Describe an application as it does itself."""
+    served = ((each.method, each.resource) for each in app.router.routes())
+    routes = frozenset((method, resource.canonical) for method, resource in served if resource)
+    if routes not in KNOWN:
+        KNOWN[routes] = Described(await document_of(app))
+    return KNOWN[routes]
+
+
 class DescribedClient(TestClient[web.Request, web.Application]):
     """Judges each answer; a stream of events is left to who reads it."""
 
@@ -92,5 +101,5 @@ class DescribedClient(TestClient[web.Request, web.Application]):
         response = await super()._request(method, path, **kwargs)
         assert self.app
         if response.content_type != "text/event-stream":
-            described(await document_of(self.app)).judge(response, await response.read())
+            (await described(self.app)).judge(response, await response.read())
         return response

@@ -33,6 +33,7 @@ from yarl import URL
 
 from couriers.dhl import OTHER_WAY
 from couriers.registry import COURIERS
+from couriers.slugs import TOGETHER
 from devstack.site.found import SHAPES
 from tracking.request import Slug
 
@@ -78,6 +79,9 @@ def configured(plant: Plant) -> Plant:
         if hasattr(courier, "TOKEN_URL"):
             plant.settings[f"{section}.token_url"] = url + URL(courier.TOKEN_URL).path
         plant.settings |= {f"{section}.{key}": SECRET for key in courier.CREDENTIALS}
+        if slug in TOGETHER:
+            # In company, the story of one number would enter the attempts of all.
+            plant.settings[f"limits.slugs.{slug}.together"] = 1
     return plant
 
 

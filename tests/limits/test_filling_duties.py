@@ -33,6 +33,8 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.admin.snapshot import LineSnapshots
 from limits.admin.view import Place, View
+from limits.rules import Rules
+from tracking.call import Parked, TooLate
 from tracking.line import Line
 from tracking.operation import State
 from tracking.request import Number
@@ -297,3 +299,15 @@ async def test_a_line_takes_as_many_rechecks_as_their_share_lets_go_in_time(
     _, room = await rationed.raw("room", 1000, 300_000)
 
     assert room == 3 * 5  # their calls are due in 30 s, and then once a minute
+
+
+async def test_whether_a_request_is_too_late_is_reckoned_by_calls(hire: Hire) -> None:
+    worker = await hire(Rules(per_second=1, together=3))
+    await worker.granted("N000")
+    await wait(worker, *(f"N{n:03}" for n in range(1, 13)))
+
+    taken = await worker.admit("N013", expires_at=time.time() + 10.0)
+    refused = await worker.admit("N014", expires_at=time.time() + 2.0)
+
+    assert isinstance(taken, Parked)
+    assert isinstance(refused, TooLate)

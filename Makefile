@@ -18,8 +18,9 @@ demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the en
 	@exec $(BIN)/python worker.py demo --end-with $$PPID
 
 # Three processes test side by side, each with servers of its own, as tests wait for servers much of their time;
-# the tests of a file stay together.
-PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
+# the tests of a file stay together. What Python compiles is kept, whatever the shell says of that: each process
+# that a test starts would compile it again.
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 
 test: $(READY) ## run the tests, on real servers, in under six minutes (ONLY="tests/limits": these alone)
 	@$(PYTEST) -m "not prove" $(ONLY)

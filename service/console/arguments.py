@@ -9,14 +9,13 @@ import argparse
 import math
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from textwrap import fill
 from typing import TypeAlias, TypeVar
 
 from service import REFUSED
 from tracking.request import Account, parse_account
 
 WIDTH = 79
-"""Of a description: argparse wraps none beside an epilog that is to stay as it is."""
+"""Of a description, whatever the terminal."""
 
 Parser: TypeAlias = argparse.ArgumentParser
 Options: TypeAlias = argparse.Namespace
@@ -51,22 +50,32 @@ class UsageError(Exception):
     """The command line asks for something that cannot be; the text names it and the fix."""
 
 
+class _Help(argparse.HelpFormatter):
+    """Wraps a description when somebody reads it, and leaves the lines of an epilog alone."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:  # noqa: ARG002 - argparse's
+        return text if "\n" in text else super()._fill_text(text, WIDTH, indent)
+
+
 def with_epilog(parser: P) -> P:
     """Tell the exit codes at the end of `--help`."""
     parser.epilog = EXPLAINED
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = _Help
     return parser
 
 
-def add_parser(parsers: argparse._SubParsersAction[P], name: str, text: str) -> P:
-    """Add the parser of a verb or of an action."""
-    first = text[0].lower() + text[1:].rstrip(".")
-    parser = with_epilog(parsers.add_parser(name, help=first, description=fill(text, WIDTH)))
+def in_list(text: str) -> str:
+    """Word what a verb or an action does for the list of all."""
+    return text[0].lower() + text[1:].rstrip(".")
+
+
+def below(parser: P) -> P:
+    """Complete the parser of a verb or of an action."""
     # SUPPRESS: `--config` before the verb must not be overwritten by its absence after it.
     parser.add_argument(
         "--config", metavar="PATH", default=argparse.SUPPRESS, help=argparse.SUPPRESS
     )
-    return parser
+    return with_epilog(parser)
 
 
 def add_actions(parser: Parser, actions: Mapping[str, tuple[str, Run]]) -> dict[str, Parser]:
@@ -76,7 +85,7 @@ def add_actions(parser: Parser, actions: Mapping[str, tuple[str, Run]]) -> dict[
     )
     parsers = {}
     for name, (text, run) in actions.items():
-        parsers[name] = add_parser(added, name, text)
+        parsers[name] = below(added.add_parser(name, help=in_list(text), description=text))
         parsers[name].set_defaults(run=run)
     return parsers
 

@@ -17,7 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from service import VERSION
-from service.console.arguments import Options, Parser, add_parser, with_epilog
+from service.console.arguments import Options, Parser, below, in_list, with_epilog
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
 """The servers of `demo`, which is not offered where they are not: in the image."""
@@ -73,17 +73,25 @@ MODULES: Mapping[str, str] = MappingProxyType(
 
 
 class VerbParser(argparse.ArgumentParser):
-    """The parser of a verb; it learns the arguments when the command line names the verb."""
+    """The parser of a verb; it is made, with its arguments, when the command line names the verb.
 
-    verb = ""
+    To make them all takes as long as to load what most verbs need.
+    """
+
+    def __init__(self, **named: Any) -> None:
+        """Remember only; `prog` ends with the verb."""
+        self.prog = named["prog"]
+        self._named = named
 
     def learn(self) -> None:
-        """Add the arguments of the verb, once."""
-        if verb := self.verb:
-            self.verb = ""
+        """Make the parser and add the arguments of the verb, once."""
+        if named := self._named:
+            self._named = {}
+            super().__init__(**named)
+            verb = self.prog.split()[-1]
             module = verb_module(verb)
             self.set_defaults(run=getattr(module, f"run_{verb}", None))  # actions have their own
-            getattr(module, f"{verb}_arguments")(self)
+            getattr(module, f"{verb}_arguments")(below(self))
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
         """Learn, then parse."""
@@ -104,7 +112,7 @@ def parser() -> Parser:
     verbs = top.add_subparsers(title="verbs", metavar="VERB", dest="verb", parser_class=VerbParser)
     for name, text in VERBS.items():
         if name != "demo" or DEVSTACK.is_dir():
-            add_parser(verbs, name, text).verb = name
+            verbs.add_parser(name, help=in_list(text), description=text)
     return top
 
 

@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -294,12 +294,6 @@ async def test_of_posts_that_share_a_batch_only_those_fail_that_are_not_durable(
     assert small == [False]
     assert isinstance(large, SpoolDown)
     assert jobs_in(beanstalkd) == [b"1"]
-
-
-@pytest.fixture
-def other() -> Iterator[Server]:
-    with running(BEANSTALKD) as server:
-        yield server
 
 
 async def test_a_second_server_takes_what_the_first_cannot(

@@ -6,15 +6,14 @@ import asyncio
 import datetime as dt
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymongo
 import pytest
+from aftership_ground import Bucket
 from aiohttp import ClientResponse
 from door_ground import USPS, Client, FixedKeys, payloads, refused
-from operations_ground import Database, serving_all
+from operations_ground import serving_all
 
 from devstack.servers import Server
 from service.http.backend import links
@@ -22,12 +21,6 @@ from service.http.callers import Callers
 from service.operator.keys import Scope, digest
 
 FIELDS = {"tracking_postal_code": "90210", "max_age": 0.0}
-
-
-@pytest.fixture
-def kept(mongo_uri: str, database: str) -> Iterator[Database]:
-    with pymongo.MongoClient[dict[str, Any]](mongo_uri, tz_aware=True) as client:
-        yield client[database]
 
 
 async def made(api: Client, **more: object) -> dict[str, Any]:
@@ -41,9 +34,9 @@ def path_of(link: dict[str, Any]) -> str:
     return "/start/" + link["url"].rpartition("/start/")[2]
 
 
-def a_second_goes_by(kept: Database) -> None:
+def a_second_goes_by(bucket: Bucket) -> None:
     earlier = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=links.APART_SECONDS)
-    kept.links.update_many({}, {"$set": {"started_at": earlier}})
+    bucket.links.update_many({}, {"$set": {"started_at": earlier}})
 
 
 async def listed(api: Client, query: str = "") -> dict[str, Any]:
@@ -52,11 +45,11 @@ async def listed(api: Client, query: str = "") -> dict[str, Any]:
 
 
 async def test_a_link_puts_its_request_each_time_that_it_is_used(
-    whole: Client, beanstalkd: Server, kept: Database
+    whole: Client, beanstalkd: Server, bucket: Bucket
 ) -> None:
     link = await made(whole, title="Order 7", **FIELDS)
     first = await whole.post(path_of(link))
-    a_second_goes_by(kept)
+    a_second_goes_by(bucket)
     again = await whole.post(path_of(link))
 
     assert (first.status, again.status) == (201, 201)
@@ -71,7 +64,7 @@ async def test_a_link_puts_its_request_each_time_that_it_is_used(
 
 
 async def test_its_secret_is_shown_once_and_kept_nowhere(
-    whole: Client, kept: Database, capsys: pytest.CaptureFixture[str]
+    whole: Client, bucket: Bucket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = await made(whole, title="Order 7")
     secret = path_of(link).removeprefix("/start/")
@@ -83,7 +76,7 @@ async def test_its_secret_is_shown_once_and_kept_nowhere(
     del link["url"]
     assert shown == link
     assert (shown["title"], shown["slug"], shown["number"]) == ("Order 7", *USPS.values())
-    [document] = kept.links.find()
+    [document] = bucket.links.find()
     assert document["sha256"] == digest(secret)
     assert secret not in repr(document) + "".join(capsys.readouterr())
     assert len(bytes.fromhex(secret)) * 8 == 192
@@ -173,7 +166,7 @@ async def test_a_name_that_no_address_can_hold_makes_no_link(
 
 
 async def test_a_removed_accounts_link_starts_nothing(
-    disk: Path, settings: dict[str, str], beanstalkd: Server, kept: Database
+    disk: Path, settings: dict[str, str], beanstalkd: Server, bucket: Bucket
 ) -> None:
     keys = FixedKeys()
     shop = {"as-api-key": keys.make("shop", Scope.INGEST)}
@@ -181,7 +174,7 @@ async def test_a_removed_accounts_link_starts_nothing(
         disk / "spool", settings, beanstalkd, callers=Callers(keys, 1_000.0)
     ) as api:
         link = await (await api.post("/v1/links", json=USPS, headers=shop)).json()
-        kept.accounts.insert_one({"_id": "shop", "removed_at": dt.datetime.now(dt.UTC)})
+        bucket.accounts.insert_one({"_id": "shop", "removed_at": dt.datetime.now(dt.UTC)})
 
         await refused(await api.post(path_of(link)), 404)
         assert payloads(beanstalkd) == []
@@ -232,12 +225,12 @@ async def test_a_click_starts_a_check_only_where_that_is_set(
     ],
 )
 async def test_a_link_that_could_start_nothing_is_refused(
-    whole: Client, kept: Database, more: dict[str, str], says: str
+    whole: Client, bucket: Bucket, more: dict[str, str], says: str
 ) -> None:
     problem = await refused(await whole.post("/v1/links", json={**USPS, **more}), 422)
 
     assert says in problem["detail"]
-    assert kept.links.count_documents({}) == 0
+    assert bucket.links.count_documents({}) == 0
 
 
 @pytest.mark.parametrize("after", ["x", "6740", "zz40f0a1b2c3d4e5f6a7b8c9", "%FF", "_"])
@@ -256,19 +249,19 @@ async def test_an_account_has_only_so_many(whole: Client, monkeypatch: pytest.Mo
 
 
 async def test_nor_has_it_more_by_making_them_at_once(
-    whole: Client, kept: Database, monkeypatch: pytest.MonkeyPatch
+    whole: Client, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(links, "LINKS_MOST", 3)
 
     replies = await asyncio.gather(*(whole.post("/v1/links", json=USPS) for _ in range(14)))
 
     assert {each.status for each in replies} <= {201, 409}
-    assert sum(each.status == 201 for each in replies) == kept.links.count_documents({}) <= 3
+    assert sum(each.status == 201 for each in replies) == bucket.links.count_documents({}) <= 3
 
 
-async def test_a_link_to_a_courier_that_is_gone_says_so(whole: Client, kept: Database) -> None:
+async def test_a_link_to_a_courier_that_is_gone_says_so(whole: Client, bucket: Bucket) -> None:
     link = await made(whole)
-    kept.links.update_one({}, {"$set": {"request.slug": "nobody"}})
+    bucket.links.update_one({}, {"$set": {"request.slug": "nobody"}})
 
     problem = await refused(await whole.post(path_of(link)), 409)
 

@@ -13,6 +13,7 @@ from damage import damaged
 from hypothesis import example, given
 from hypothesis import strategies as st
 from portion import examples
+from tubes_bodies import COURIERS, NOW, resolve
 
 from limits.keys import write_request
 from service.worker.tubes import envelope
@@ -29,13 +30,6 @@ from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
 pytestmark = pytest.mark.portion
 
-NOW = 1_770_000_000.0
-COURIERS = {
-    "usps": (Slug("usps"), ""),
-    "hkpost": (Slug("hong-kong-post"), ""),
-    "hong-kong-post": (Slug("hong-kong-post"), ""),
-    "estes": (Slug("estes"), "-"),
-}
 REASONS = set(re.findall(r"^([a-z_0-9]+) {2,}", envelope.__doc__ or "", re.MULTILINE)) - {"reason"}
 
 SECONDS = 5.0
@@ -89,12 +83,6 @@ PAYLOADS = st.fixed_dictionaries(
 METAS = st.fixed_dictionaries(
     {}, optional={"traceparent": TEXTS | VALUES, "enqueued_at": NUMBERS | TEXTS | VALUES}
 )
-
-
-def resolve(slug: str) -> tuple[Slug, str]:
-    if slug not in COURIERS:
-        raise MalformedJob("unknown_slug", f"no courier is called {slug!r}")
-    return COURIERS[slug]
 
 
 def read_or_refused(body: bytes, age: float = 0.0) -> TrackingRequest | None:

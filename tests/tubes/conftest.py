@@ -6,7 +6,6 @@ fixture      is
 `source`     the tube `requests_flow` of that beanstalkd, with little patience
 `producer`   a client that puts on that tube and asks the server about itself
 `begin`      starts an intake and returns it with the hands that take its jobs
-`other`      a second beanstalkd
 ============ ==========================================================================
 """
 
@@ -18,8 +17,7 @@ import greenstalk
 import pytest
 from tubes_hands import Begin, Producer
 
-from devstack.kinds import BEANSTALKD
-from devstack.servers import Server, running
+from devstack.servers import Server
 from service.worker.tubes.blocking import Timeouts
 from service.worker.tubes.envelope import REQUESTS_TUBE
 from service.worker.tubes.held import Source
@@ -47,9 +45,3 @@ async def begin(beanstalkd: Server) -> AsyncIterator[Begin]:
     yield starting
     for intake in starting.intakes:
         await intake.close()
-
-
-@pytest.fixture
-def other() -> Iterator[Server]:
-    with running(BEANSTALKD) as server:
-        yield server

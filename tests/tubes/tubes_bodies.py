@@ -14,6 +14,7 @@ NOW = 1_770_000_000.0
 COURIERS = {
     "usps": (Slug("usps"), ""),
     "hkpost": (Slug("hong-kong-post"), ""),
+    "hong-kong-post": (Slug("hong-kong-post"), ""),
     "estes": (Slug("estes"), "-"),
 }
 

@@ -43,6 +43,14 @@ BEGAN = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
 TICK = dt.timedelta(seconds=30)
 PLANNERS = 2
+
+LATE_MOST = LEASE_SECONDS + PERIOD_SECONDS * 1.2 * 2 + 5
+"""Seconds: a planner dies right after it took its lease, and another one looks once that is over;
+a check that was due right after a look waits for the next one."""
+
+UNEVEN, STARVED = 1.15, 1.5
+"""How much more one group's times may be stretched than another's, and those of one parcel."""
+
 OVERDUE = "2026-02-20"
 
 MIX: Sequence[tuple[float, Tag, float, str | None]] = (
@@ -133,7 +141,8 @@ class Line:
 
     def room(self, most: int, within: float) -> int:
         """As lua/room.lua."""
-        return max(0, min(most, int(self.rate * within) * self.kind.together - len(self.queue)))
+        calls = int(self.rate * within) + 1
+        return max(0, min(most, calls * self.kind.together - len(self.queue)))
 
     def admit(self, request: TrackingRequest) -> bool:
         """Take a request unless its id is known, as admit.lua does."""
@@ -177,6 +186,20 @@ class Verdict:
             for group, each in sorted(self.late[slug].items())
             if len(each) >= 50
         }
+
+    def judge(self) -> None:
+        """Judge what is known at the end only."""
+        if self.late_seconds > LATE_MOST:
+            self.wrong.append(f"a check of ample was put {self.late_seconds:.0f} s late")
+        for slug in self.late.keys() - {"ample"}:
+            groups = self.stretched(slug)
+            first, others = groups.pop("first", 1.0), groups.values()
+            if others and max(others) > UNEVEN * min(others):
+                self.wrong.append(f"{slug}: some times stretch more than others: {groups}")
+            if others and self.worst(slug) > STARVED * min(others):
+                self.wrong.append(f"{slug}: a parcel's time was stretched by {self.worst(slug)}")
+            if first > 1.1:
+                self.wrong.append(f"{slug}: who goes first waited: {first}")
 
     def worst(self, slug: str) -> float:
         """By how much the time of one parcel was stretched at most."""
@@ -342,6 +365,7 @@ class World:
             late = (self.now - parcel.asked).total_seconds() - parcel.seconds
             if late > 0 and not parcel.put:
                 self._note_late(parcel, late)
+        self.verdict.judge()
 
 
 class _Process:

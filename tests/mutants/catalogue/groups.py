@@ -90,9 +90,9 @@ MUTANTS = (
     Mutant(
         name="more numbers go with a call than the rules say",
         breaks="I3",
-        where="limits/keys.py",
-        old='        "together": rules.together,\n',
-        new='        "together": rules.together + 1,\n',
+        where="limits/lua/lib/groups.lua",
+        old="    group.most = most_together()\n",
+        new="    group.most = most_together() + 1\n",
         tests=(TAKEN + "test_those_next_in_line_ride_with_the_first_under_one_permit",),
     ),
     Mutant(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,25 @@ def test_where_nothing_breaks_nothing_is_repaired() -> None:
 
         assert (seed, outcome.breaches) == (seed, ())
         assert {kind: outcome.repairs[kind] for kind in UNNEEDED} == dict.fromkeys(UNNEEDED, 0)
+
+
+OF_GROUPS = ("point limits.halve:after", "point limits.ask_alone:after")
+
+
+def test_numbers_that_spoil_calls_for_several_and_such_as_are_left_out_cost_no_other() -> None:
+    """All else is calm: they are asked about in halves, or alone, and all others answered."""
+    scripting, met = Scripting(), Counter[str]()
+
+    for seed in (4, 8, 12):
+        plan = plan_for(seed)
+        slugs = tuple(replace(each, together=5, per_second=2) for each in plan.slugs)
+        quick = replace(plan, rates={}, refused="", slugs=slugs, producing=2.0, left_out=0.3)
+
+        outcome = live_through(quick, scripting)
+
+        assert (seed, outcome.breaches) == (seed, ())
+        met.update(outcome.repairs)
+    assert [kind for kind in OF_GROUPS if not met[kind]] == []
 
 
 @pytest.mark.parametrize("lease_seconds", [4.0, 60.0])

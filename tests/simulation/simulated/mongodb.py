@@ -175,16 +175,15 @@ class Documents:
         self._documents = documents
 
     def aggregate(self, stages: Sequence[Mapping[str, Any]]) -> list[Document]:
-        wanted = stages[0]["$match"]
-        slugs = {each["slug"] for each in self._documents.values() if _fits(each, wanted)}
-        return [{"_id": slug} for slug in sorted(slugs)]
+        """Group what fits by one member."""
+        wanted, member = stages[0]["$match"], stages[-1]["$group"]["_id"].removeprefix("$")
+        groups = {each.get(member) for each in self._documents.values() if _fits(each, wanted)}
+        return [{"_id": each} for each in sorted(groups, key=str)]
 
-    def find(
-        self, wanted: Mapping[str, Any], _: object, *, limit: int = 0, **how: Any
-    ) -> list[Document]:
+    def find(self, wanted: Mapping[str, Any], _: object, *, limit: int = 0, **how: Any) -> Found:
         found = [each for each in self._documents.values() if _fits(each, wanted)]
         ((name, _),) = how.get("sort") or [("_id", 1)]
-        return sorted(found, key=lambda document: document[name])[: limit or None]
+        return Found(sorted(found, key=lambda document: document[name])[: limit or None])
 
     def update_many(
         self, wanted: Mapping[str, Any], change: Mapping[str, Any], **_: object
@@ -193,6 +192,13 @@ class Documents:
         for name in fits:
             self._documents[name] = self._documents[name] | change["$set"]
         return SimpleNamespace(modified_count=len(fits))
+
+
+class Found(list[Document]):
+    """What was found, all at once."""
+
+    def close(self) -> None:
+        """Keep nothing open: nothing is."""
 
 
 COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -205,10 +211,21 @@ COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def _fits(document: Document, wanted: Mapping[str, Any]) -> bool:
-    """Whether all holds; nothing is greater or less than None."""
+    """Whether all holds."""
     for name, value in wanted.items():
-        found = document[name]
+        if name == "$or":
+            if not any(_fits(document, each) for each in value):
+                return False
+            continue
+        found = document.get(name)
         tests = value.items() if isinstance(value, dict) else [("$eq", value)]
-        if any(found is None or not COMPARE[how](found, than) for how, than in tests):
+        if not all(_holds(found, how, than) for how, than in tests):
             return False
     return True
+
+
+def _holds(found: Any, how: str, than: Any) -> bool:
+    """Compare as MongoDB does: nothing is greater or less than null, and missing is null."""
+    if how == "$exists":
+        return (found is not None) is than
+    return (found is not None or how == "$eq") and COMPARE[how](found, than)

@@ -19,7 +19,7 @@ from tracking.tally import tally_of
 
 STATUS = "tracking:status:"
 SPANS = "tracking:stats2:"
-ALIKE = {"survey", "inspect", "started", "epoch", "again"}
+ALIKE = {"survey", "inspect", "started", "epoch", "again", "plan"}
 """Scripts that say the same each time that they ask."""
 
 

@@ -14,7 +14,7 @@ from limits.connect import open_redis
 from limits.epoch import take_any
 from limits.jobs import Defects
 from limits.server import RedisAddress
-from limits.workers import WorkerInfo, is_known
+from limits.workers import Planners, WorkerInfo, is_known
 from service.config import schema
 from service.worker.flow.tasks import keep_trying
 from service.worker.preflight.judgement import Finding
@@ -91,6 +91,7 @@ async def run_worker(
         lines,
         limiter,
         LineSnapshots(redis, book.rules_of, book),
+        Planners(redis, who.host),
         store,
         without_http,
         putter,

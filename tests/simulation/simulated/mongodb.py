@@ -185,8 +185,9 @@ class Documents:
         ((name, _),) = how.get("sort") or [("_id", 1)]
         return Found(sorted(found, key=lambda document: document[name])[: limit or None])
 
-    def count_documents(self, wanted: Mapping[str, Any], *, limit: int) -> int:
-        return min(limit, sum(_fits(each, wanted) for each in self._documents.values()))
+    def count_documents(self, wanted: Mapping[str, Any], *, limit: int = 0, **_: object) -> int:
+        fits = sum(_fits(each, wanted) for each in self._documents.values())
+        return min(fits, limit) if limit else fits
 
     def update_many(
         self, wanted: Mapping[str, Any], change: Mapping[str, Any], **_: object

@@ -124,6 +124,13 @@ def test_a_request_under_the_id_of_another_parcel_is_refused_by_name_or_lost() -
     assert found(replace(GOOD, puts=puts, dead=(refused,))) == []
 
 
+def test_a_borrower_that_came_first_may_die_by_its_own_number() -> None:
+    borrowed = Wish(Kind.BORROWED, "named", "PARCEL9", "one")
+    evidence = replace(GOOD, puts=(*GOOD.puts, put(borrowed)))
+    assert found(replace(evidence, dead=(letter("named", "PARCEL8", "two"),))) == ["I1"]
+    assert found(replace(evidence, dead=(letter("named", "PARCEL9", "one"),))) == []
+
+
 def test_a_request_whose_id_a_borrower_brought_first_is_refused_or_lost() -> None:
     owner = Wish(Kind.NAMED, "named", "PARCEL9", "one")
     refused = letter("named", "PARCEL9", "one", body=owner.body.decode())

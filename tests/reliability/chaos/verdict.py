@@ -172,9 +172,11 @@ class _Ends:
         if self._poison and wish.is_hopeless and name in self._waiting:
             return True
         if wish.kind is Kind.BORROWED:
-            # Refused, unless the first request with this id had not been taken either.
+            # Refused, unless the first request with this id had not been taken either: then its own
+            # number was asked about, or died.
             ended = {name, wish.id} & (self._forgotten | self._cancelled)
-            return name in self._asked or wish.body.decode() in self._dead or bool(ended)
+            died = {name, wish.body.decode()} & self._dead.keys()
+            return name in self._asked or bool(died or ended)
         if wish.id is None or self._forgets or self._is_over(wish):
             return (
                 self._asked.get(name, 0.0) >= put.began - self._old

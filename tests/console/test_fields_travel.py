@@ -21,7 +21,7 @@ from tracking.request import FIELDS, FIELDS_PREFIX, Slug
 
 INTERFACE = (Path(__file__).parents[2] / "docs" / "interface.md").read_text("utf-8")
 SAID = {name: f"{at} of {len(FIELDS)}" for at, name in enumerate(FIELDS)}
-COLUMNS_BEFORE = {*MEMBERS, "account", "resend_of"} - set(FIELDS)
+COLUMNS_BEFORE = {*MEMBERS, "account", "alone", "resend_of"} - set(FIELDS)
 NOW = datetime(2026, 2, 3, tzinfo=UTC)
 
 

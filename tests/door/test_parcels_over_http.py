@@ -86,7 +86,7 @@ async def test_a_parcel_is_shown_without_what_is_ours_or_the_receivers(
 
     told = await response.json()
     assert response.status == 200
-    assert set(told) == set(DOCUMENT) - {"fields", "observed_us", "revision"}
+    assert set(told) == set(DOCUMENT) - {"fields", "observed_us", "revision", "check_pace"}
     assert told["last_checked_at"] == "2026-05-04T08:00:01.250000Z"
     assert set(told["attempts"][0]) == {"at", "outcome", "http_status", "ms"}
 

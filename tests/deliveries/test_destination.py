@@ -139,7 +139,7 @@ class Rebinding(AbstractResolver):
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    """Serve on the loopback interface, and fail whoever reaches it without leave."""
+    """Serve on the loopback interface, where no delivery may come."""
 
     async def inside(_: web.Request) -> web.Response:
         return web.Response(text="inside")

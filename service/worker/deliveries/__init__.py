@@ -1,0 +1,1 @@
+"""Deliveries: webhooks go to the HTTP servers of those who follow parcels."""

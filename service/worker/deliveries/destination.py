@@ -1,0 +1,176 @@
+"""Destinations: where deliveries may go, checked in words and again when a socket is made.
+
+An account writes the address, and our network must not become its way into places that only we
+reach. The words alone tell little: a name may resolve to 127.0.0.1, today or between two look-ups.
+So `Guard`, which makes each socket, judges the address: it is the one to which the socket is
+connected, whatever name, literal or form led to it.
+
+============ ===================================================================================
+address      let through
+============ ===================================================================================
+IPv4         all but the special-purpose blocks (IANA's registry, RFC 6890), multicast, class E
+IPv6         global unicast, 2000::/3, without its special-purpose blocks: so neither loopback,
+             link-local, unique local, multicast, IPv4-mapped, NAT64 nor SRv6
+in both      what an operator's `Allowed` names: networks, the scheme http, further ports
+============ ===================================================================================
+
+Blocks: https://www.iana.org/assignments/iana-ipv4-special-registry, and iana-ipv6-special-registry.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from yarl import URL
+
+PORTS = frozenset({443, 8443})
+ADDRESS_MOST = 2_048
+"""Characters of an address."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_SPECIAL_4 = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",  # shared by carriers' NAT
+            "127.0.0.0/8",
+            "169.254.0.0/16",  # link-local; clouds serve their machines' credentials there
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "192.175.48.0/24",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",
+            "240.0.0.0/4",
+        ),
+    )
+)
+_GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
+_SPECIAL_6 = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "2001::/23",  # Teredo, ORCHID, benchmarks
+            "2001:db8::/32",
+            "2002::/16",  # 6to4: an IPv4 address stands in it
+            "2620:4f:8000::/48",
+            "3fff::/20",
+        ),
+    )
+)
+
+
+class BadDestination(ValueError):
+    """An address to which nothing is delivered; the text is for the account."""
+
+
+class Forbidden(OSError):
+    """The name leads to an address where no delivery may go. Its text names no address.
+
+    An OSError, so that another address of the same name is tried.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the destination's name leads into a network that is not public")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an operator allows an account beside public addresses."""
+
+    networks: tuple[Network, ...] = ()
+    http: bool = False
+    ports: frozenset[int] = frozenset()
+
+
+NOTHING_MORE = Allowed()
+
+
+def parse_destination(text: str, allowed: Allowed = NOTHING_MORE, own: Collection[str] = ()) -> URL:
+    """Check the words of a destination. Raises BadDestination; `own`: host names of this service.
+
+    Whether its name leads to a public address is judged at each connection.
+    """
+    if len(text) > ADDRESS_MOST:
+        raise BadDestination(f"the address has over {ADDRESS_MOST} characters")
+    try:
+        url = URL(text)
+        port = url.port
+    except ValueError as error:
+        raise BadDestination(f"not an address: {error}") from None
+    if url.scheme != "https" and not (allowed.http and url.scheme == "http"):
+        raise BadDestination("write an address that begins with https://")
+    if url.user is not None or url.password is not None:
+        raise BadDestination("leave user and password out: headers of the service may carry them")
+    if url.fragment:
+        raise BadDestination("leave the part behind # out: it is never sent")
+    if port not in PORTS | allowed.ports:
+        listed = ", ".join(map(str, sorted(PORTS | allowed.ports)))
+        raise BadDestination(f"port {port} is not served: use one of {listed}")
+    _check_host(url.host or "", allowed, own)
+    return url
+
+
+def _check_host(host: str, allowed: Allowed, own: Collection[str]) -> None:
+    name = host.lower().rstrip(".")
+    if not name:
+        raise BadDestination("the address names no host")
+    if name in own:
+        raise BadDestination(f"{name} is this service itself")
+    try:
+        literal = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        if "." not in name and not allowed.networks:
+            raise BadDestination(f"{name} is no name of the public internet") from None
+        return
+    if not any(_holds(network, literal) for network in allowed.networks):
+        raise BadDestination("write the host's name: an IP address is not served")
+
+
+def is_public(text: str, allowed: Allowed = NOTHING_MORE) -> bool:
+    """Judge an address that a socket is about to be connected to: IPv4, or IPv6 with any zone."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    if any(_holds(network, address) for network in allowed.networks):
+        return True
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in block for block in _SPECIAL_4)
+    return address in _GLOBAL_6 and not any(address in block for block in _SPECIAL_6)
+
+
+def _holds(network: Network, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether the address is in the network, also where IPv6 writes an IPv4 address (::ffff:…)."""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return address in network or (mapped is not None and mapped in network)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Makes the sockets of deliveries, as aiohttp's `socket_factory`: none to a private network.
+
+    A connector with a guard serves one account's destinations, or none that allows more.
+    """
+
+    allowed: Allowed = NOTHING_MORE
+
+    def __call__(self, info: tuple[Any, ...]) -> socket.socket:
+        """Make a socket for an address as getaddrinfo gives it. Raises Forbidden."""
+        family, kind, protocol, _, address = info
+        if not is_public(str(address[0]), self.allowed):
+            raise Forbidden
+        return socket.socket(family, kind, protocol)

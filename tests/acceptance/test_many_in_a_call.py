@@ -213,7 +213,7 @@ def test_a_number_on_which_the_parser_breaks_keeps_none_of_its_neighbours_from_b
     judge_what_is_stored(plant, slug, set(numbers()) - {BAD})
 
 
-@pytest.mark.prove
+@pytest.mark.skipif(not TIMES, reason="a minute of leases: `make chaos` waits for them")
 def test_a_number_that_kills_its_workers_dies_alone(plant: Plant) -> None:
     plant.settings["retry.deaths"] = 2
     # One after the other: a call that runs beside the one that kills is lost with it.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from couriers.http.credentials import CourierSettings, OtherWay
 from couriers.http.several import Ends
 from couriers.reading import numbers
-from couriers.slugs import ALIASES, FEEDS, SLUGS, together
+from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierError, MalformedJob, MissingField
 from tracking.request import Slug, TrackingRequest
@@ -163,13 +163,8 @@ class Registry:
         _check_fields(courier, request)
         return courier.track(fetch, request)
 
-    def together(self, slug: Slug) -> int:
-        """Tell how many numbers one call to a courier may carry at most."""
-        section = self._settings[slug]
-        return section.numbers_per_call if section.module else together(slug, section.base_url)
-
     async def track_many(self, fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
-        """Ask one courier for several numbers in one call: `together` of them at most.
+        """Ask one courier for several numbers in one call: no more than its line takes together.
 
         What comes back is by number: its answer, or the error that is its own; a number that the
         answer leaves out is missing, where that does not mean that it is not known yet. Raises

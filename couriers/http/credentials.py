@@ -29,8 +29,7 @@ class CourierSettings:
     """The settings of one courier: `[couriers.<slug>]` of the configuration.
 
     `base_url` and `token_url` are "" for the module's own defaults. `module` names another courier
-    module than the slug's own ("json_feed"), "" for its own, and `numbers_per_call` how many
-    numbers a call to such a module carries at most. `credentials` holds every further key
+    module than the slug's own ("json_feed"), "" for its own. `credentials` holds every further key
     of the section ("client_id", "api_key", …); they are secrets and never appear in a log, an error
     or a stored body.
     """
@@ -40,7 +39,6 @@ class CourierSettings:
     token_url: str = ""
     keep: str = ""
     module: str = ""
-    numbers_per_call: int = 1
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 

@@ -49,7 +49,6 @@ def courier_settings(config: Config) -> dict[Slug, CourierSettings]:
             token_url=courier.token_url,
             keep=courier.keep,
             module=courier.module,
-            numbers_per_call=courier.numbers_per_call,
             # An empty variable is what compose files make of one that is not set.
             credentials={name: text for name, text in courier.credentials.items() if text},
         )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from couriers.registry import Registry
 from service.config.address import masked_value, secrets_of
 from service.config.domain import courier_settings, rules_for
 from service.config.load import load
@@ -19,6 +18,7 @@ from service.config.schema import (
     SlugRecheck,
     recheck_for,
     silence_seconds,
+    together_most,
 )
 from tracking.line import courier_line
 from tracking.request import Slug
@@ -76,8 +76,7 @@ def test_a_call_carries_what_the_module_or_the_feed_takes_or_less_where_it_is_se
     found = load(str(file), {}, tmp_path).config
 
     assert rules_for(found, courier_line(Slug(slug))).together == together
-    registry = Registry(courier_settings(found).values())
-    assert registry.together(Slug(slug)) == (10 if slug == "gls" else together)
+    assert together_most(found, slug) == (10 if slug == "gls" else together)
 
 
 def test_the_older_service_of_usps_is_asked_for_one_number() -> None:
@@ -85,7 +84,7 @@ def test_the_older_service_of_usps_is_asked_for_one_number() -> None:
     found = Config(couriers={"usps": older})
 
     assert rules_for(found, courier_line(Slug("usps"))).together == 1
-    assert Registry(courier_settings(found).values()).together(Slug("usps")) == 1
+    assert together_most(found, "usps") == 1
     assert rules_for(Config(), courier_line(Slug("usps"))).together == 35
 
 

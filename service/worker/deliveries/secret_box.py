@@ -45,7 +45,7 @@ class SecretBox:
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         """Take the keys by their ids, the one that encrypts first. Raises BadKeys."""
         if not keys:
-            raise BadKeys("no key is set: make one by `worker.py service key`")
+            raise BadKeys("no key is set: write ID:BASE64 of 32 random bytes")
         self._current = next(iter(keys))
         self._ciphers = {name: AESGCM(key) for name, key in keys.items()}
 

@@ -19,7 +19,7 @@ import msgspec
 
 from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.several import Cut, Ends, read_each, track_each
+from couriers.http.several import Cut, Ends, parser_of, track_each
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, decode, inside, others, text
 from couriers.reading.checkpoints import (
@@ -221,15 +221,9 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     return _judge(complaints, status)
 
 
-def parse_many(
-    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
-) -> Ends:
-    """Read the result of each number, as if it had come alone."""
-    refuse(status, headers, body, TELLING)
-    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
-
-
-_CUT = Cut(("tracking_results",), lambda piece: [decode(piece, _Named).number])
+parse_many = parser_of(
+    parse, Cut(("tracking_results",), lambda piece: [decode(piece, _Named).number]), TELLING
+)
 
 
 def _items(result: _Result) -> list[_Item]:

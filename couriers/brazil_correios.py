@@ -24,7 +24,7 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.several import Cut, Ends, read_each, track_each
+from couriers.http.several import Cut, Ends, parser_of, track_each
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, decode, text
 from couriers.reading.checkpoints import NOWHERE, Place, Scan, history, read_iso, scan, tracking_of
@@ -232,15 +232,11 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     raise unexpected(status, said)
 
 
-def parse_many(
-    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
-) -> Ends:
-    """Read the object of each number, as if it had come alone."""
-    refuse(status, headers, body, TELLING)
-    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
-
-
-_CUT = Cut(("objetos",), lambda piece: [(text(decode(piece, _Named).number) or "").upper()])
+parse_many = parser_of(
+    parse,
+    Cut(("objetos",), lambda piece: [(text(decode(piece, _Named).number) or "").upper()]),
+    TELLING,
+)
 
 
 def _tracking(ours: _Object, listed: Sequence[_Event]) -> Tracking:

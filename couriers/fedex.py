@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.several import Cut, Ends, read_each, track_each
+from couriers.http.several import Cut, Ends, parser_of, track_each
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, decode, grams, inside, place, text
 from couriers.reading.checkpoints import (
@@ -258,14 +258,6 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     return _judge(errors, status)
 
 
-def parse_many(
-    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
-) -> Ends:
-    """Read the results of each number, as if they had come alone."""
-    refuse(status, headers, body, TELLING)
-    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
-
-
 def _numbers(piece: bytes) -> list[str | None]:
     """Name whom results are about: by their own number, and by those inside that have another."""
     named = decode(piece, _CompleteNamed)
@@ -273,7 +265,7 @@ def _numbers(piece: bytes) -> list[str | None]:
     return [named.number, *(info.number for info in inside)]
 
 
-_CUT = Cut(("output", "completeTrackResults"), _numbers)
+parse_many = parser_of(parse, Cut(("output", "completeTrackResults"), _numbers), TELLING)
 
 
 def _ours(complete: _Complete, number: str) -> list[_Result]:

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.several import Cut, Ends, read_each, track_each
+from couriers.http.several import Cut, Ends, parser_of, track_each
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, decode, text
 from couriers.reading.checkpoints import (
@@ -179,20 +179,12 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     raise unexpected(status, said)
 
 
-def parse_many(
-    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
-) -> Ends:
-    """Read the parcels of each number, as if they had come alone."""
-    refuse(status, headers, body, TELLING)
-    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
-
-
 def _numbers(piece: bytes) -> list[str | None]:
     named = decode(piece, _Named)
     return [text(named.requested), text(named.number)]
 
 
-_CUT = Cut(("parcels",), _numbers)
+parse_many = parser_of(parse, Cut(("parcels",), _numbers), TELLING)
 
 
 def _together(told: list[_Parcel], number: str) -> Tracking:

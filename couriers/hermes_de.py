@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.several import Cut, Ends, read_each, track_each
+from couriers.http.several import Cut, Ends, parser_of, track_each
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, decode, inside, place, text
 from couriers.reading.checkpoints import Place, Scan, history, latest, read_iso, scan, tracking_of
@@ -212,20 +212,12 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     return _judge(status, {text(each.code): text(each.said) for each in results})
 
 
-def parse_many(
-    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
-) -> Ends:
-    """Read the shipment of each number, as if it had come alone."""
-    refuse(status, headers, body, TELLING)
-    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
-
-
 def _numbers(piece: bytes) -> list[str | None]:
     named = decode(piece, _Named)
     return [text(named.number), text(named.abroad)]
 
 
-_CUT = Cut(("shipmentinfo",), _numbers)
+parse_many = parser_of(parse, Cut(("shipmentinfo",), _numbers), TELLING)
 
 
 def _judge(status: int, told: Mapping[str | None, str | None]) -> Tracking:

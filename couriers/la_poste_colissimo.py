@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.several import Cut, Ends, read_each, track_each
+from couriers.http.several import Cut, Ends, parser_of, track_each
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, decode, decode_each, inside, text
 from couriers.reading.checkpoints import Scan, history, latest, read_iso, scan, tracking_of
@@ -152,15 +152,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     raise unexpected(status, f"neither events nor a known return code ({said})")
 
 
-def parse_many(
-    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
-) -> Ends:
-    """Read the reply to each number, as if it had come alone."""
-    refuse(status, headers, body)
-    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
-
-
-_CUT = Cut((), lambda piece: [_number(decode(piece, _Named))])
+parse_many = parser_of(parse, Cut((), lambda piece: [_number(decode(piece, _Named))]))
 
 
 def _number(reply: _Reply | _Named) -> str | None:

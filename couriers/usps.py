@@ -25,7 +25,7 @@ from msgspec import Struct, field
 
 from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.several import Cut, Ends, read_each, track_each
+from couriers.http.several import Cut, Ends, parser_of, track_each
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, decode, decode_each, inside, place, text
 from couriers.reading.checkpoints import Place, Scan, history, newest, read_iso, scan, tracking_of
@@ -223,14 +223,6 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     raise unexpected(status)
 
 
-def parse_many(
-    status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
-) -> Ends:
-    """Read the item of each number, as if it had come alone."""
-    refuse(status, headers, body)
-    return read_each(parse, Answer(status, headers, body), numbers, _CUT)
-
-
 def _numbers(piece: bytes) -> set[str]:
     number = decode(piece, _Named).number
     return set() if number is None else _names(str(number))
@@ -263,7 +255,7 @@ def _names(number: str) -> set[str]:
     return {plain, *behind}
 
 
-_CUT = Cut((), _numbers, forms=_names, speaks_for_all=True)
+parse_many = parser_of(parse, Cut((), _numbers, forms=_names, speaks_for_all=True))
 
 
 def _judge(error: _Error | str, status: str) -> Tracking:

@@ -8,13 +8,14 @@ A part that names nobody who was asked for is nobody's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from couriers.http.refusals import refuse
 from couriers.reading import numbers as written
-from couriers.reading.answer import BYTE_ORDER_MARK, Answer
+from couriers.reading.answer import BYTE_ORDER_MARK, Answer, decode
 from tracking.checkpoint import Tracking
 from tracking.errors import (
     CourierError,
@@ -24,8 +25,6 @@ from tracking.errors import (
     WrongNumber,
 )
 from tracking.request import TrackingRequest
-
-_T = TypeVar("_T")
 
 Ends = Mapping[str, Tracking | CourierError]
 """What came of each number, as it was asked for; one that is missing was left out of the answer."""
@@ -79,6 +78,21 @@ async def track_each(
     if asked:
         ends |= fetch.read_many(await ask(fetch, asked), parse_many, asked)
     return ends
+
+
+def parser_of(parse: Parse, cut: Cut, judges: Container[int] | None = None) -> ParseMany:
+    """Make a module's `parse_many`: each number is read as if it had come alone.
+
+    `judges`: of the whole answer, as `couriers.http.refusals.refuse` takes them.
+    """
+
+    def parse_many(
+        status: int, headers: Mapping[str, str], body: bytes, numbers: Sequence[str]
+    ) -> Ends:
+        refuse(status, headers, body, judges)
+        return read_each(parse, Answer(status, headers, body), numbers, cut)
+
+    return parse_many
 
 
 def read_each(parse: Parse, answer: Answer, numbers: Sequence[str], cut: Cut) -> Ends:
@@ -139,7 +153,7 @@ def _names(piece: bytes, cut: Cut) -> set[str]:
 
 def members(body: bytes) -> dict[str, bytes]:
     """Read a JSON object, and leave its members as they are written. Raises UnreadableAnswer."""
-    found = _decoded(body, dict[str, msgspec.Raw])
+    found = decode(body, dict[str, msgspec.Raw])
     return {name: bytes(value) for name, value in found.items()}
 
 
@@ -157,7 +171,7 @@ def _pieces(body: bytes, path: Sequence[str]) -> list[bytes]:
 def _listed(found: bytes) -> list[bytes]:
     plain = found.removeprefix(BYTE_ORDER_MARK).strip()
     if plain.startswith(b"["):
-        cut = map(bytes, _decoded(plain, list[msgspec.Raw]))
+        cut = map(bytes, decode(plain, list[msgspec.Raw]))
         return [piece for piece in cut if piece != b"null"]
     return [plain] if plain.startswith(b"{") else []
 
@@ -165,10 +179,3 @@ def _listed(found: bytes) -> list[bytes]:
 def _joined(pieces: Iterable[bytes], path: Sequence[str]) -> bytes:
     head = "".join(f'{{"{name}":' for name in path).encode()
     return b"%b[%b]%b" % (head, b",".join(pieces), b"}" * len(path))
-
-
-def _decoded(body: bytes, shape: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(body.removeprefix(BYTE_ORDER_MARK), type=shape)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as unfit:
-        raise UnreadableAnswer(f"not the JSON that was expected: {unfit}") from unfit

@@ -10,6 +10,8 @@ fixture      is
 `forgetter`  forgets as people do
 `canceller`  cancels as people do
 `brakes`     pauses and resumes as people do
+`wide`       a worker whose calls take three numbers
+`rationed`   the same under a quota of sixty calls an hour: one a minute
 `usps`       a worker with the limits of the contract: 20 in flight, 2 started in any second
 ============ ===================================================================================
 """
@@ -22,6 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from grouped import THREE, of_three
 from limits_bench import FAST, USPS, Book, Hire, Shelf, Worker
 from redis.asyncio import Redis
 
@@ -104,3 +107,13 @@ async def busy(hire: Hire) -> Worker:
 async def free(hire: Hire, busy: Worker) -> Worker:
     assert busy
     return await hire()
+
+
+@pytest.fixture
+async def wide(hire: Hire) -> Worker:
+    return await hire(THREE)
+
+
+@pytest.fixture
+async def rationed(hire: Hire) -> Worker:
+    return await hire(of_three(per_hour=60))

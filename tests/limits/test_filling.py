@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from grouped import (
     AUTOMATIC,
-    THREE,
     groups_in,
     look,
     of_three,
@@ -34,17 +33,6 @@ from limits.rules import NOBODY, Rules
 DAY = 86_400.0
 SENT_LATE = 1.0
 """So long after its instant a call may leave; a quota counts it from then on."""
-
-
-@pytest.fixture
-async def wide(hire: Hire) -> Worker:
-    return await hire(THREE)
-
-
-@pytest.fixture
-async def rationed(hire: Hire) -> Worker:
-    """Sixty calls an hour: one a minute."""
-    return await hire(of_three(per_hour=60))
 
 
 async def test_a_recheck_waits_for_company_although_nobody_waits(wide: Worker) -> None:

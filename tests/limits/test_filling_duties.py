@@ -42,17 +42,6 @@ from tracking.request import Number
 HOUR, DAY = 3_600.0, 86_400.0
 
 
-@pytest.fixture
-async def wide(hire: Hire) -> Worker:
-    return await hire(THREE)
-
-
-@pytest.fixture
-async def rationed(hire: Hire) -> Worker:
-    """Sixty calls an hour: one a minute."""
-    return await hire(of_three(per_hour=60))
-
-
 async def test_who_parks_the_first_asks_when_its_time_is_over(wide: Worker, redis: Redis) -> None:
     parked = await wide.parked("A001", **AUTOMATIC)
 

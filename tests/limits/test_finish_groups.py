@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from grouped import THREE, group_of, groups_in, line_of_numbers, numbers_of, of_three, slots, wait
+from grouped import group_of, groups_in, line_of_numbers, numbers_of, of_three, slots, wait
 from limits_bench import (
     ANSWERED,
     DEAD,
@@ -38,11 +38,6 @@ from tracking.line import Line
 
 LINES = [Line(USPS)]
 ONE = of_three(concurrent=1)
-
-
-@pytest.fixture
-async def wide(hire: Hire) -> Worker:
-    return await hire(THREE)
 
 
 @pytest.fixture

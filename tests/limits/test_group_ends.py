@@ -26,11 +26,6 @@ THIRTY = [f"N{n:03}" for n in range(30)]
 
 
 @pytest.fixture
-async def wide(hire: Hire) -> Worker:
-    return await hire(THREE)
-
-
-@pytest.fixture
 async def narrow(hire: Hire) -> Worker:
     """A worker of which one call is all that may run."""
     return await hire(of_three(concurrent=1))

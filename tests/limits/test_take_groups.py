@@ -38,11 +38,6 @@ from limits.rules import Rules
 from tracking.request import Origin
 
 
-@pytest.fixture
-async def wide(hire: Hire) -> Worker:
-    return await hire(THREE)
-
-
 async def test_those_next_in_line_ride_with_the_first_under_one_permit(wide: Worker) -> None:
     await wait(wide, "N001", "N002", "N003", "N004")
 

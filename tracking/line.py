@@ -5,7 +5,7 @@ line                shared by                                kind
 =================== ======================================== =======================
 `<slug>`            all who ask a courier                    TRACKING
 `<slug>@<account>`  an account's own credentials for it      none yet: it waits
-`~<service>`        what is delivered to one webhook         none yet: it waits
+`~<service>`        what is delivered to one webhook         DELIVERY
 =================== ======================================== =======================
 
 Rules, wait lists, calls in flight, starts, pauses and counts belong to a line; answers, documents
@@ -111,6 +111,23 @@ TRACKING = Kind(
     spares=True,
 )
 
+DELIVERY = Kind(
+    name="delivery",
+    form=re.compile("~[a-z0-9]{16}"),
+    merges=False,
+    remembers=False,
+    takes_over=False,
+    operations=False,
+    counted=False,
+    brakes=MappingProxyType(
+        {
+            "destination_down": Brake(20, first_seconds=300.0, cap_seconds=3_600.0),
+            "rate_limited": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),
+        }
+    ),
+    spares=False,
+)
+
 KINDS = (TRACKING,)
 
 
@@ -130,6 +147,16 @@ def line_of(asked: Asked) -> Line:
 def courier_line(slug: Slug) -> Line:
     """Name the line of all who ask a courier."""
     return Line(slug)
+
+
+def service_line(service: str) -> Line:
+    """Name the line of a service by its id."""
+    return Line(f"~{service}")
+
+
+def service_of(line: Line) -> str:
+    """Name the service of a line of the kind DELIVERY by its id."""
+    return line.removeprefix("~")
 
 
 def kind_of(line: Line) -> Kind | None:

@@ -115,6 +115,14 @@ class Collections:
     shipments: Collection[Document]
     """What accounts say of parcels."""
     links: Collection[Document]
+    services: Collection[Document]
+    """Destinations of webhooks."""
+    events: Collection[Document]
+    """Bodies of events, each once."""
+    deliveries: Collection[Document]
+    """Events on their way to services."""
+    attempts: Collection[Document]
+    """Attempts of deliveries."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -193,6 +201,17 @@ class Index:
         )
 
 
+_WEBHOOKS: Mapping[str, Sequence[Index]] = {
+    "services": (Index(("account", "name")),),
+    "deliveries": (
+        # For the filler, and for the lists of people.
+        Index(("service", "state", "next_at", "_id")),
+        Index(("account", "made_at", "_id")),
+        Index(("parcel", "account")),
+    ),
+}
+
+
 def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
     """The indexes of every collection, by its attribute in `Collections`."""
     return {
@@ -227,6 +246,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "operations": (Index(("slug", "number", "admitted_at")), Index(("finished_at",))),
         "links": (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
         "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
+        **_WEBHOOKS,
     }
 
 

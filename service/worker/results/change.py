@@ -1,4 +1,4 @@
-"""Events: what a change of a parcel's document means to those who follow it, and who wants it.
+"""Changes: what a write to a parcel's document means to those who follow the parcel.
 
 ================== ===============================================================================
 event              when
@@ -19,12 +19,10 @@ that says so is no change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from tracking.checkpoint import NOT_FOUND_YET, Tag
-from tracking.request import Slug
 
 WATCHED = ("tag", "subtag", "expected_delivery", "checkpoints")
 """Members of a document that make a change when they do."""
@@ -72,20 +70,3 @@ def events_of(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tup
         return ()
     special = _OF_TAG.get(after["tag"]) if "tag" in changed else None
     return (EventName.PARCEL_CHANGED, special) if special else (EventName.PARCEL_CHANGED,)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a service wants to hear of; an empty set stands for all."""
-
-    events: frozenset[EventName] = frozenset()
-    slugs: frozenset[Slug] = frozenset()
-    tags: frozenset[Tag] = frozenset()
-
-    def takes(self, event: EventName, slug: Slug, tag: Tag) -> bool:
-        """Whether an event of a parcel is wanted; `tag` is the parcel's after the change."""
-        return (
-            (not self.events or event in self.events)
-            and (not self.slugs or slug in self.slugs)
-            and (not self.tags or tag in self.tags)
-        )

@@ -28,6 +28,7 @@ from service.http.backend.operations import Operations
 from service.http.backend.shipments import Shipments
 from service.http.callers import Callers
 from service.http.dead import DeadRoutes
+from service.http.deliveries import DeliveryRoutes
 from service.http.events import EventRoutes
 from service.http.exchange import (
     BODY_MOST,
@@ -45,12 +46,14 @@ from service.http.openapi import with_document
 from service.http.operations import OperationRoutes
 from service.http.parcels import ParcelRoutes
 from service.http.requests import Requests
+from service.http.services import ServiceRoutes
 from service.observe.counts import Counts
 from service.observe.exposition import CONTENT_TYPE, text
 from service.observe.metrics import HTTP_TIMES, REQUESTS, By
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
 from service.operator.look import behind_in
+from service.operator.services import Services
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -93,6 +96,9 @@ def application(
         routes += EventRoutes(operations, asked).routes()
         links = Links(operations.stored, door, catalogue)
         routes += LinkRoutes(links, callers, http).routes()
+        services = Services(operations.operators.config, operations.stored.stores)
+        routes += ServiceRoutes(services, callers).routes()
+        routes += DeliveryRoutes(operations.stored.stores, services, callers).routes()
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
         # Monitors and proxies ask by HEAD: the same answer, of which aiohttp sends the head.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
@@ -32,8 +32,10 @@ from service.operator.deliveries import (
     ShownDelivery,
     UnknownDelivery,
     Which,
+    attempt_members,
     cancel,
     deliveries_of,
+    members,
     names_of_services,
     resend,
     resend_all,
@@ -41,7 +43,7 @@ from service.operator.deliveries import (
 )
 from service.operator.keys import Scope
 from service.operator.services import Services, UnknownService
-from tracking.request import Account, account_and_id
+from tracking.request import Account
 
 PAGE_MOST = 200
 RESENT_MOST = 20_000
@@ -80,9 +82,9 @@ class MeantDeliveries(msgspec.Struct, forbid_unknown_fields=True):
     parcel: Annotated[
         str | None, Meta(description="a parcel as SLUG:NUMBER", examples=["usps:94055"])
     ] = None
-    since: Annotated[
-        _MOMENT | None, Meta(description=f"{_TIME}: what happened from then on")
-    ] = None
+    since: Annotated[_MOMENT | None, Meta(description=f"{_TIME}: what happened from then on")] = (
+        None
+    )
     until: Annotated[_MOMENT | None, Meta(description=f"{_TIME}: what happened before")] = None
     cursor: Annotated[
         str | None, Meta(description="the cursor of the answer before: what follows it")
@@ -230,9 +232,7 @@ class DeliveryRoutes:
         failures = [NotResent(*each) for each in came.failures.items()]
         return answer(ResentNow(came.done, came.failed, failures, cursor))
 
-    async def _act(
-        self, request: web.Request, act: _Act, status: HTTPStatus
-    ) -> web.Response:
+    async def _act(self, request: web.Request, act: _Act, status: HTTPStatus) -> web.Response:
         who = owner_of(self._callers, request, Scope.HOOKS)
         try:
             done = await in_thread(act, self._stores, who, who.account, request.match_info["id"])
@@ -240,11 +240,11 @@ class DeliveryRoutes:
             raise _unknown() from error
         except NotDone as error:
             raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
-        return answer(_now_of(done, await in_thread(names_of_services, self._stores, [done])), status)
+        return answer(
+            _now_of(done, await in_thread(names_of_services, self._stores, [done])), status
+        )
 
-    async def _which(
-        self, account: Account, meant: MeantDeliveries, status: HTTPStatus
-    ) -> Which:
+    async def _which(self, account: Account, meant: MeantDeliveries, status: HTTPStatus) -> Which:
         cursor, service = None, None
         if meant.cursor is not None:
             try:
@@ -271,48 +271,16 @@ class DeliveryRoutes:
 
 
 def _now_of(delivery: Delivery, names: Mapping[str, str]) -> DeliveryNow:
-    return DeliveryNow(**_members(delivery, names.get(delivery.service, delivery.service)))
+    return DeliveryNow(**members(delivery, names.get(delivery.service, delivery.service)))
 
 
 def _whole(found: ShownDelivery) -> WholeDelivery:
     body = None if found.body is None else found.body.decode("utf-8", "backslashreplace")
-    attempts = [
-        AttemptMade(
-            number=int(each["_id"].rpartition(".")[2]),
-            at=each["at"],
-            ms=round(each["ms"]),
-            status=each["status"],
-            failure=each["failure"],
-            headers=dict(each["headers"]),
-            body=bytes(each["body"]).decode("utf-8", "backslashreplace"),
-        )
-        for each in found.attempts
-    ]
-    return WholeDelivery(**_members(found.delivery, found.service), body=body, attempts=attempts)
+    attempts = [AttemptMade(**attempt_members(each)) for each in found.attempts]
+    return WholeDelivery(**members(found.delivery, found.service), body=body, attempts=attempts)
 
 
-def _members(delivery: Delivery, service: str) -> dict[str, Any]:
-    is_due = delivery.state is DeliveryState.OPEN
-    return {
-        "id": delivery.id,
-        "service": service,
-        "event": delivery.type.value,
-        "event_id": delivery.event,
-        "parcel": delivery.parcel or None,
-        "operation": account_and_id(delivery.operation)[1] or None,
-        "state": delivery.state.value,
-        "why": delivery.why,
-        "made": delivery.made,
-        "round": delivery.round,
-        "made_at": delivery.made_at,
-        "next_at": delivery.next_at if is_due else None,
-        "ended_at": delivery.ended_at,
-    }
-
-
-def _in_utc(
-    moment: dt.datetime | None, name: str, status: HTTPStatus
-) -> dt.datetime | None:
+def _in_utc(moment: dt.datetime | None, name: str, status: HTTPStatus) -> dt.datetime | None:
     try:
         return moment and moment.astimezone(dt.UTC)  # of the years 1 and 9999 some times have none
     except OverflowError as error:
@@ -333,9 +301,7 @@ _LIST = About(
 _ONE = About(
     "Tell all of a delivery: its body and its attempts.", Scope.READ, {200: WholeDelivery}, (404,)
 )
-_RESEND = About(
-    "Send a delivery again, now.", Scope.HOOKS, {202: DeliveryNow}, refusals=(404, 409)
-)
+_RESEND = About("Send a delivery again, now.", Scope.HOOKS, {202: DeliveryNow}, refusals=(404, 409))
 _CANCEL = About("Send a delivery no more.", Scope.HOOKS, {200: DeliveryNow}, refusals=(404, 409))
 _RESEND_ALL = About(
     "Send deliveries again, now: the oldest first, those that are dead or held.",

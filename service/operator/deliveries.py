@@ -43,7 +43,7 @@ from service.worker.deliveries.delivery import (
 from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
-from tracking.request import Account
+from tracking.request import Account, account_and_id
 
 __all__ = [
     "Delivery",
@@ -53,8 +53,12 @@ __all__ = [
     "ShownDelivery",
     "UnknownDelivery",
     "Which",
+    "attempt_members",
+    "attempts_of",
     "cancel",
+    "count_failed",
     "deliveries_of",
+    "members",
     "names_of_services",
     "resend",
     "resend_all",
@@ -117,7 +121,9 @@ class Which:
         """Say what is meant, for the record of an act."""
         names = ("account", "service", "state", "event", "parcel", "since", "until")
         given = {name: getattr(self, name) for name in names}
-        plain = {name: str(each) if name in {"state", "event"} else each for name, each in given.items()}
+        plain = {
+            name: str(each) if name in {"state", "event"} else each for name, each in given.items()
+        }
         return {name: each for name, each in plain.items() if given[name] is not None}
 
 
@@ -167,6 +173,44 @@ def names_of_services(stores: Collections, deliveries: Iterable[Delivery]) -> Ma
     return {each["_id"]: each["name"] for each in found}
 
 
+def count_failed(stores: Collections, which: Which) -> int:
+    """Count what `resend_all` would send. Raises PyMongoError."""
+    return stores.deliveries.count_documents(which.asked(ASCENDING, FAILED))
+
+
+def members(delivery: Delivery, service: str) -> dict[str, Any]:
+    """Say what an account may know of a delivery; `service` is the name of its service."""
+    is_due = delivery.state is DeliveryState.OPEN
+    return {
+        "id": delivery.id,
+        "service": service,
+        "event": delivery.type.value,
+        "event_id": delivery.event,
+        "parcel": delivery.parcel or None,
+        "operation": account_and_id(delivery.operation)[1] or None,
+        "state": delivery.state.value,
+        "why": delivery.why,
+        "made": delivery.made,
+        "round": delivery.round,
+        "made_at": delivery.made_at,
+        "next_at": delivery.next_at if is_due else None,
+        "ended_at": delivery.ended_at,
+    }
+
+
+def attempt_members(row: Document) -> dict[str, Any]:
+    """Say what an account may know of an attempt."""
+    return {
+        "number": int(row["_id"].rpartition(".")[2]),
+        "at": row["at"],
+        "ms": round(row["ms"]),
+        "status": row["status"],
+        "failure": row["failure"],
+        "headers": dict(row["headers"]),
+        "body": bytes(row["body"]).decode("utf-8", "backslashreplace"),
+    }
+
+
 def show(stores: Collections, account: Account, identity: str) -> ShownDelivery:
     """Show one. Raises UnknownDelivery, PyMongoError."""
     delivery = _one(stores, account, identity)
@@ -174,11 +218,15 @@ def show(stores: Collections, account: Account, identity: str) -> ShownDelivery:
     event = stores.events.find_one({"_id": delivery.event}) or {}
     form = service.get("format", Format.STANDARD.value)
     body = (event.get("bodies") or {}).get(form)
-    # One more than were counted: of the last one perhaps nobody has counted its row yet.
-    rows = [attempt_id(delivery.id, number) for number in range(1, delivery.made + 2)]
-    attempts = list(stores.attempts.find({"_id": {"$in": rows}}).sort("at"))
+    rows = {"_id": {"$in": attempts_of(delivery)}}
+    attempts = list(stores.attempts.find(rows).sort("at"))
     name = service.get("name", delivery.service)
     return ShownDelivery(delivery, name, None if body is None else bytes(body), attempts)
+
+
+def attempts_of(delivery: Delivery) -> list[str]:
+    """Name the documents of its attempts: also one that is stored, and not counted yet."""
+    return [attempt_id(delivery.id, number) for number in range(1, delivery.made + 2)]
 
 
 def resend(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
@@ -209,11 +257,11 @@ def cancel(stores: Collections, who: Operator, account: Account, identity: str) 
             if delivery.state is DeliveryState.CANCELLED:
                 return delivery
             if delivery.state in FINAL:
-                ended = "it has arrived" if delivery.state is DeliveryState.DELIVERED else "it is dead"
+                ended = (
+                    "it has arrived" if delivery.state is DeliveryState.DELIVERED else "it is dead"
+                )
                 raise NotDone(f"{ended}: nothing more is sent, so there is nothing to cancel")
-            over = replace(
-                delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=_now()
-            )
+            over = replace(delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=_now())
             if _changed(stores.deliveries, delivery, over):
                 return over
     raise _restless(identity)

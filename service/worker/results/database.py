@@ -26,6 +26,7 @@ Document = dict[str, Any]
 
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
+MAILS_KEEP_DAYS = 30
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
@@ -123,6 +124,10 @@ class Collections:
     """Events on their way to services."""
     attempts: Collection[Document]
     """Attempts of deliveries."""
+    alerts: Collection[Document]
+    """What people were alerted of and is not resolved."""
+    mails: Collection[Document]
+    """Mails that wait, and those of the last days that were sent."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -208,6 +213,10 @@ _WEBHOOKS: Mapping[str, Sequence[Index]] = {
         Index(("service", "state", "next_at", "_id")),
         Index(("account", "made_at", "_id")),
         Index(("parcel", "account")),
+    ),
+    "mails": (
+        Index(("ended_at", "next_at")),
+        Index(("ended_at",), None, MAILS_KEEP_DAYS),
     ),
 }
 

@@ -11,6 +11,8 @@ Where there are replicas the same holds when another server takes over, because 
 writes. So every new connection asks first whose it is, before any step goes over it: with its old
 connection a worker cannot reach another server. The one that finds a change begins a new epoch, in
 Redis, and all others find their name refused.
+
+With the epoch comes the newest revision of the rules, of which who calls nothing hears nowhere else.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ class Epoch:
         self._least = self._count = 0
         self._counts = False
         self.name = ""
+        self.revision = 0
         self.losses = 0
         pipeline.greet_with(self._greet)
 
@@ -106,7 +109,7 @@ class Epoch:
         return (known, secrets.token_hex(6), *self._same, self._count)
 
     def _note(self, known: str, reply: list[Any]) -> None:
-        _, name, _, why, _, confirms, count = reply
+        _, name, _, why, _, confirms, count, self.revision = reply
         if self._counts:
             self._count = max(self._count, count)
         self._pipeline.confirmed = confirms and max(confirms, self._least)
@@ -117,4 +120,4 @@ class Epoch:
         self.name = name
 
 
-_KEYS = [keys.EPOCH, keys.SERVER]
+_KEYS = [keys.EPOCH, keys.SERVER, keys.REVISION]

@@ -12,7 +12,7 @@ writes. So every new connection asks first whose it is, before any step goes ove
 connection a worker cannot reach another server. The one that finds a change begins a new epoch, in
 Redis, and all others find their name refused.
 
-With the epoch comes the newest revision of the rules, of which who calls nothing hears nowhere else.
+With the epoch comes the newest revision of the rules: who calls nothing hears of it nowhere else.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ class Epoch:
         self._pipeline = pipeline
         self._lost = lost
         self._vet = vet
-        self._same = round(quiet_seconds * 1_000_000), int(watched)
+        self._quiet_seconds = quiet_seconds
+        self.outlast: Callable[[], float] = lambda: 0.0
+        """How long a call may take on lines that come and go; the wiring sets it."""
+        self._watched = int(watched)
         self._least = self._count = 0
         self._counts = False
         self.name = ""
@@ -106,7 +109,8 @@ class Epoch:
         self._note(known, reply)
 
     def _asked(self, known: str) -> tuple[str | int, ...]:
-        return (known, secrets.token_hex(6), *self._same, self._count)
+        quiet_us = round(max(self._quiet_seconds, self.outlast()) * 1_000_000)
+        return (known, secrets.token_hex(6), quiet_us, self._watched, self._count)
 
     def _note(self, known: str, reply: list[Any]) -> None:
         _, name, _, why, _, confirms, count, self.revision = reply

@@ -42,7 +42,7 @@ class WorkerInfo:
 
     `trouble`: which of its background tasks ended last, and how often. `guards`: in ms, of the
     lines where what it measured wants more than is set (limits/rules.py). `revision`: of the rules
-    that it goes by; a worker of before that was told says none.
+    that it goes by; a worker of a version before says none.
     """
 
     host: str

@@ -20,7 +20,7 @@ from service.config.address import (
 from service.config.paths import Path, suggestion
 from service.config.problems import Finding, Problem, WhereOf, shown
 from service.config.schema import LEASE_MOST_SECONDS, Config, limits_for, together_most
-from service.config.webhook_checks import webhook_findings
+from service.config.webhooks_checks import webhooks_findings
 from tracking.errors import MalformedJob
 from tracking.request import parse_slug
 
@@ -94,7 +94,7 @@ def incoherences(
         _together(config),
         unknown(config, where_of),
         _couriers(config),
-        webhook_findings(config),
+        webhooks_findings(config),
     )
     for path, found, expected, fix, reads in findings:
         if not any(_within(read, each) for read in reads for each in doubtful):

@@ -199,17 +199,17 @@ async def test_what_a_deleted_service_left_is_ended_and_nobody_reads_it_again(
         each = Delivery(str(number), service.id, MAIN, "e", EventName.PARCEL_CHANGED, NOW, NOW)
         store.deliveries.insert_one({**delivery_document(each), "state": state})
     delete(store, erp, ago=61)
-    keeping = Keeping(store, known, known.learn)
+    keeping = Keeping(store, known.leftovers, known.learn)
 
     await keeping.look()
     states = [each["state"] for each in store.deliveries.find().sort("_id")]
-    still = list(known.removed())
-    known.cleared(erp.line)
+    still = list(known.leftovers.lines())
+    known.leftovers.clear(erp.line)
     await keeping.look()
     await known.learn()
 
     assert states == ["cancelled", "cancelled", "delivered", DeliveryState.OPEN]
     assert still == [erp.line]
-    assert not known.removed()
+    assert not known.leftovers.lines()
     assert store.services.find_one({"_id": erp.id})["cleared_at"]  # type: ignore[index]
     assert list(known.all()) == [crm]

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from pymongo.collection import Collection
 
 from service.worker.deliveries.delivery import DeliveryState
-from service.worker.deliveries.subscriptions import Subscriptions
+from service.worker.deliveries.subscriptions import Leftovers
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
 from tracking.errors import AWAY
@@ -45,13 +45,13 @@ class Keeping:
     def __init__(
         self,
         store: Store,
-        subscriptions: Subscriptions,
+        leftovers: Leftovers,
         learn: Callable[[], Awaitable[None]],
         period: float = PERIOD_SECONDS,
     ) -> None:
         """`learn` reads the services again, and what else goes by their revision."""
         self._store = store
-        self._subscriptions = subscriptions
+        self._leftovers = leftovers
         self._learn = learn
         self._period = period
 
@@ -67,9 +67,9 @@ class Keeping:
     async def look(self) -> None:
         """Look once. Raises StoreError."""
         await self._learn()
-        for line in self._subscriptions.removed():
+        for line in self._leftovers.lines():
             await self._cancel_all(service_of(line))
-        for line in self._subscriptions.all_cleared():
+        for line in self._leftovers.cleared():
             service = service_of(line)
             if await self._cancel_all(service):
                 await self._store.in_background(_note_cleared, self._store.services, service)

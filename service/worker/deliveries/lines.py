@@ -42,14 +42,15 @@ class ServiceLines:
 
     def known(self) -> Sequence[Line]:
         """List the lines of all services, and those of deleted ones of which something is left."""
-        return self._subscriptions.lines()
+        of_services = (each.line for each in self._subscriptions.all())
+        return (*of_services, *self._subscriptions.leftovers.lines())
 
     def rules_of(self, line: Line) -> Rules:
         """Express the limits of a service as `limits` wants them."""
         service = self._subscriptions.by_line(line)
         if service is None:
             self._rules.pop(line, None)
-            is_deleted = line in self._subscriptions.removed()
+            is_deleted = line in self._subscriptions.leftovers.lines()
             return self._deleted if is_deleted else self._unknown
         kept = self._rules.get(line)
         if kept is None or kept[0] is not service:
@@ -59,7 +60,7 @@ class ServiceLines:
         return kept[1]
 
     def mark_of(self, _: Line) -> str:
-        """Give none: nothing about a delivery depends on credentials of ours."""
+        """Give none: no delivery depends on credentials of this service."""
         return ""
 
     def is_marked(self, _: Line, mark: str) -> bool:
@@ -68,11 +69,11 @@ class ServiceLines:
 
     def removed(self) -> Sequence[Line]:
         """List the lines of deleted services of which Redis may still hold something."""
-        return self._subscriptions.removed()
+        return self._subscriptions.leftovers.lines()
 
     def cleared(self, line: Line) -> None:
         """Take note that Redis holds nothing of it any more."""
-        self._subscriptions.cleared(line)
+        self._subscriptions.leftovers.clear(line)
 
     def _of(self, concurrent: int, per_second: int, timeout_seconds: float) -> Rules:
         return Rules(

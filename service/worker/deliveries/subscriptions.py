@@ -47,6 +47,36 @@ class Found:
     deleted: Mapping[Line, dt.datetime] = field(default_factory=dict)
 
 
+class Leftovers:
+    """The lines of deleted services of which Redis may still hold something."""
+
+    def __init__(self) -> None:
+        self._deleted: Mapping[Line, dt.datetime] = {}
+        self._cleared = set[Line]()
+
+    def take(self, deleted: Mapping[Line, dt.datetime]) -> None:
+        """Take over what was read: the lines, and when their services were deleted."""
+        self._deleted = deleted
+        self._cleared &= deleted.keys()
+
+    def lines(self) -> Sequence[Line]:
+        """List those that Redis is not known to hold nothing of."""
+        return [line for line in self._deleted if line not in self._cleared]
+
+    def clear(self, line: Line) -> None:
+        """Take note that Redis holds nothing of a line any more.
+
+        It counts once the deletion has settled: until then another process may bring something in.
+        """
+        deleted_at = self._deleted.get(line)
+        if deleted_at is not None and _age(deleted_at) >= SETTLED_SECONDS:
+            self._cleared.add(line)
+
+    def cleared(self) -> Sequence[Line]:
+        """List the lines of which Redis holds nothing: their documents are to say so."""
+        return sorted(self._cleared)
+
+
 class Subscriptions:
     """The services that a process knows. One per process."""
 
@@ -59,7 +89,7 @@ class Subscriptions:
         self._hearing = frozenset[Account]()
         self._of: Mapping[Account, Sequence[Service]] = {}
         self._lines: Mapping[Line, Service] = {}
-        self._cleared = set[Line]()
+        self.leftovers = Leftovers()
 
     @property
     def revision(self) -> int:
@@ -102,30 +132,6 @@ class Subscriptions:
         """List all services."""
         return tuple(self._lines.values())
 
-    def lines(self) -> Sequence[Line]:
-        """List the lines of all services, and those of deleted ones of which something is left."""
-        return (*self._lines, *self._left())
-
-    def removed(self) -> Sequence[Line]:
-        """List the lines of deleted services of which Redis may still hold something."""
-        return self._left()
-
-    def cleared(self, line: Line) -> None:
-        """Take note that Redis holds nothing of a line any more.
-
-        It counts once the deletion has settled: until then another process may bring something in.
-        """
-        deleted_at = self._found.deleted.get(line)
-        if deleted_at is not None and _age(deleted_at) >= SETTLED_SECONDS:
-            self._cleared.add(line)
-
-    def all_cleared(self) -> Sequence[Line]:
-        """List the lines of which Redis holds nothing: this is to be written down."""
-        return [line for line in self._found.deleted if line in self._cleared]
-
-    def _left(self) -> Sequence[Line]:
-        return [line for line in self._found.deleted if line not in self._cleared]
-
     def _take(self, found: Found) -> None:
         known, of = self._found.services, dict[Account, list[Service]]()
         services = dict[str, Service]()
@@ -140,7 +146,7 @@ class Subscriptions:
         self._lines = {each.line: each for each in services.values()}
         self._hearing = frozenset(each.account for each in services.values() if _hears(each))
         self._found = Found(found.revision, services, found.deleted)
-        self._cleared &= found.deleted.keys()
+        self.leftovers.take(found.deleted)
         self._knows = True
 
 

@@ -71,7 +71,7 @@ def send(closing: AsyncExitStack, permit: Permit) -> Send:
         if port not in senders:
             allowed = Allowed((HERE,), http=True, ports=frozenset({port}))
             tls = more.get("tls", True)
-            senders[port] = Sender(lambda _: allowed, lookup=at_localhost, tls=tls)
+            senders[port] = Sender(lambda _: allowed, addresses=at_localhost, tls=tls)
             closing.push_async_callback(senders[port].close)
         scheme = "https" if "tls" in more else "http"
         there = replace(service, destination=f"{scheme}://shop.example:{port}/hook?shop=1")

@@ -142,7 +142,7 @@ def test_an_operators_allowance_takes_http_a_port_and_an_address() -> None:
     "name",
     ["Webhook-Id", "host", "Content-Length", "User-Agent", "CDN-Loop", "Transfer-Encoding", "TE"],
 )
-def test_an_account_cannot_take_the_place_of_a_header_of_ours(name: str) -> None:
+def test_an_account_cannot_take_the_place_of_a_header_that_we_send(name: str) -> None:
     with pytest.raises(BadDestination, match="is ours"):
         check_headers({name: "mine"})
 

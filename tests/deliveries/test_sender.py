@@ -88,7 +88,7 @@ async def test_a_permit_that_cannot_be_used_sends_nothing(
     assert permit.steps == []
 
 
-async def test_headers_of_the_service_are_sent_but_never_in_the_place_of_ours(
+async def test_headers_of_the_service_are_sent_but_never_in_the_place_of_those_that_we_send(
     wire: Wire, send: Send
 ) -> None:
     requests: list[bytes] = []
@@ -299,7 +299,7 @@ async def test_a_name_that_nobody_knows_and_a_port_where_nobody_listens_are_no_c
     def unknown(*_: Any) -> list[Any]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    sender = Sender(lambda _: Allowed(), lookup=unknown)
+    sender = Sender(lambda _: Allowed(), addresses=unknown)
     closing.push_async_callback(sender.close)
     service = replace(SERVICE, destination="https://nobody.example/")
     sent = await sender.send(service, {}, BODY, permit)
@@ -318,7 +318,7 @@ async def test_names_of_destinations_are_looked_up_in_threads_of_their_own(
         time.sleep(1.0)
         raise socket.gaierror(socket.EAI_AGAIN, "no answer")
 
-    sender = Sender(lambda _: Allowed(), lookup=slow)
+    sender = Sender(lambda _: Allowed(), addresses=slow)
     closing.push_async_callback(sender.close)
     service = replace(SERVICE, destination="https://slow.example/", timeout_seconds=0.2)
     sent = await sender.send(service, {}, BODY, permit)

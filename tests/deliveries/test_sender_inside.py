@@ -83,7 +83,7 @@ def inside() -> Iterator[tuple[int, list[Any]]]:
 def forbidding(port: int, lookup: Callable[..., Any]) -> Sender:
     """A sender for an account that may use http and this port, and nothing inside."""
     allowed = Allowed(http=True, ports=frozenset({port}))
-    return Sender(lambda _: allowed, {"tracking.example"}, lookup=lookup)
+    return Sender(lambda _: allowed, {"tracking.example"}, addresses=lookup)
 
 
 @pytest.mark.parametrize(("address", "why"), ADDRESSES)
@@ -139,7 +139,7 @@ async def test_of_a_names_addresses_those_inside_are_passed_over(
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in found]
 
     allowed = Allowed((HERE,), http=True, ports=frozenset({port}))
-    sender = Sender(lambda _: allowed, lookup=lookup)
+    sender = Sender(lambda _: allowed, addresses=lookup)
     closing.push_async_callback(sender.close)
     service = replace(SERVICE, destination=f"http://shop.example:{port}/")
 
@@ -154,7 +154,7 @@ async def test_a_connection_of_an_account_is_never_used_for_one_that_is_allowed_
     port = await wire(answering(OK, requests))
     more = Allowed((HERE,), http=True, ports=frozenset({port}))
     allowed = {Account("shop"): more, Account("other"): replace(more, networks=())}
-    sender = Sender(allowed.__getitem__, lookup=at_localhost)
+    sender = Sender(allowed.__getitem__, addresses=at_localhost)
     closing.push_async_callback(sender.close)
     endings = []
     for account in (*allowed, *allowed):
@@ -168,7 +168,7 @@ async def test_a_connection_of_an_account_is_never_used_for_one_that_is_allowed_
 
 @pytest.mark.parametrize("port", [80, 22, 6379, 8080])
 async def test_only_the_ports_of_https_are_reached(port: int, permit: Permit) -> None:
-    sender = Sender(lambda _: Allowed(), lookup=at_localhost)
+    sender = Sender(lambda _: Allowed(), addresses=at_localhost)
     service = replace(SERVICE, destination=f"https://shop.example:{port}/")
     sent = await sender.send(service, {}, BODY, permit)
     await sender.close()

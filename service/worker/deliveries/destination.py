@@ -1,6 +1,6 @@
 """Destinations: where deliveries may go, checked in words and again when a socket is made.
 
-With them go the headers that an account may add, none of which may take the place of ours.
+With them go the headers that an account may add: none takes the place of one that we send.
 
 An account writes the address, and our network must not become its way into places that only we
 reach. The words alone tell little: a name may resolve to 127.0.0.1, today or between two look-ups.
@@ -188,7 +188,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def is_header(name: str, value: str) -> bool:
-    """Whether an account's header is sent: well formed, and none of ours."""
+    """Whether an account's header is sent: well formed, and not one that we send."""
     return bool(
         _FIELD_NAME.fullmatch(name) and _FIELD_VALUE.fullmatch(value) and not _OURS.fullmatch(name)
     )

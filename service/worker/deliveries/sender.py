@@ -63,8 +63,8 @@ KEEPALIVE_SECONDS = 1.5
 """Shorter than the 2 s after which the hastiest of common servers close an idle connection: what is
 sent into a connection that closes fails, and is one attempt less."""
 
-LOOKUPS = 8
-"""Names that are looked up at once; a lookup may take 10 s where a name server hangs."""
+NAMES_AT_ONCE = 8
+"""Names that are found at once; each may take 10 s where a name server hangs."""
 
 CDN_LOOP = "cdn-loop"
 
@@ -74,7 +74,7 @@ _OVER_HERE = 1
 _PLAIN = {"Content-Type": "application/json", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 AllowedOf = Callable[[Account], Allowed]
-Lookup = Callable[..., list[Any]]
+Addresses = Callable[..., list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Sender:
         own: Collection[str] = (),
         kept_below: int = sys.maxsize,
         *,
-        lookup: Lookup = socket.getaddrinfo,
+        addresses: Addresses = socket.getaddrinfo,
         tls: ssl.SSLContext | Literal[True] = True,
     ) -> None:
         """`own`: host names of this service; `kept_below`: as for `open_session`.
@@ -114,7 +114,7 @@ class Sender:
         self._allowed_of = allowed_of
         self._own = own
         self._kept_below = kept_below
-        self._resolver = Resolver(lookup)
+        self._resolver = Resolver(addresses)
         self._tls = tls
         self._sessions: dict[Allowed, aiohttp.ClientSession] = {}
 
@@ -258,19 +258,19 @@ def _failure_of(broken: BaseException | None) -> Failure:
 class Resolver(AbstractResolver):
     """Finds the addresses of names, in threads of its own: a name server may let us wait."""
 
-    def __init__(self, lookup: Lookup = socket.getaddrinfo) -> None:
-        self._lookup = lookup
-        self._threads = ThreadPoolExecutor(LOOKUPS, "names of destinations")
+    def __init__(self, addresses: Addresses = socket.getaddrinfo) -> None:
+        self._addresses = addresses
+        self._threads = ThreadPoolExecutor(NAMES_AT_ONCE, "names of destinations")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Look a name up, as aiohttp wants it. Raises OSError."""
 
-        def looking_up() -> list[Any]:
-            return self._lookup(host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG)
+        def finding() -> list[Any]:
+            return self._addresses(host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG)
 
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, looking_up)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, finding)
         return [
             ResolveResult(
                 hostname=host,
@@ -284,7 +284,7 @@ class Resolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Start no more lookups; those under way end by themselves."""
+        """Start no more searches; those under way end by themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -19,7 +19,8 @@ from service.config.address import (
 )
 from service.config.paths import Path, suggestion
 from service.config.problems import Finding, Problem, WhereOf, shown
-from service.config.schema import Config, limits_for, together_most
+from service.config.schema import LEASE_MOST_SECONDS, Config, limits_for, together_most
+from service.config.webhooks_checks import webhooks_findings
 from tracking.errors import MalformedJob
 from tracking.request import parse_slug
 
@@ -79,10 +80,6 @@ def _list(slugs: Collection[str]) -> str:
     return f"There are {', '.join(sorted(slugs))}."
 
 
-LEASE_MOST_SECONDS = 60.0
-"""The documented expiry of `calls_number:<slug>`: a slot must not be held longer by the dead."""
-
-
 def incoherences(
     config: Config, where_of: WhereOf, doubtful: Collection[Path] = ()
 ) -> Iterator[Problem]:
@@ -97,6 +94,7 @@ def incoherences(
         _together(config),
         unknown(config, where_of),
         _couriers(config),
+        webhooks_findings(config),
     )
     for path, found, expected, fix, reads in findings:
         if not any(_within(read, each) for read in reads for each in doubtful):

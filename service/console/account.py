@@ -28,7 +28,7 @@ from service.console.output import agreed, moment, note, say, say_json, span, ta
 from service.operator import accounts, connections, keys, signatures
 from tracking.request import MAIN
 
-SCOPES = ("ingest", "read", "admin")
+SCOPES = ("ingest", "read", "hooks", "admin")
 
 
 def account_arguments(parser: Parser) -> None:
@@ -81,7 +81,7 @@ def key_arguments(parser: Parser) -> None:
 
 
 def _add_what_it_is(parser: Parser) -> None:
-    text = "what it is good for: ingest, read, admin; several with commas"
+    text = "what it is good for: ingest, read, hooks, admin; several with commas"
     parser.add_argument("--scope", type=scopes_of, required=True, metavar="SCOPES", help=text)
     parser.add_argument(
         "--signature",

@@ -220,7 +220,7 @@ def test_an_unknown_scope_is_refused(offline: Run) -> None:
     done = offline("key", "add", "main", "--scope", "ingest,write")
 
     assert done.code == 2
-    assert "ingest, read, admin" in done.err
+    assert "ingest, read, hooks, admin" in done.err
 
 
 def test_while_mongodb_is_away_nothing_is_promised(offline: Run) -> None:

@@ -21,10 +21,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import random
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import format_datetime
 
@@ -32,6 +30,7 @@ import aiosmtplib
 from pymongo import ReturnDocument
 from pymongo.collection import Collection
 
+from service.config.schema import Mail
 from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.results.connection import Store
@@ -53,26 +52,6 @@ GIVE_UP_AFTER = dt.timedelta(days=3)
 TOGETHER_MOST = 50
 """Mails of one look: a server that answers slowly keeps none longer from being claimed again."""
 
-ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
-ADDRESS_MOST = 254
-
-
-@dataclass(frozen=True, slots=True)
-class Smtp:
-    """A server that takes mails, and what they say of their sender. `host` "": there is none."""
-
-    host: str = ""
-    port: int = 587
-    tls: str = "starttls"
-    user: str = ""
-    password: str = field(default="", repr=False)
-    sender: str = ""
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is the plain address of one mailbox."""
-    return len(text) <= ADDRESS_MOST and bool(ADDRESS.fullmatch(text))
-
 
 def write_mail(mails: Collection[Document], name: str, to: str, subject: str, text: str) -> None:
     """Write a mail down, once. Raises PyMongoError: repeat it."""
@@ -86,7 +65,7 @@ class Mailer:
     """Sends what is written down, until cancelled."""
 
     def __init__(
-        self, store: Store, smtp: Smtp, is_ours: Callable[[], bool] = lambda: True
+        self, store: Store, smtp: Mail, is_ours: Callable[[], bool] = lambda: True
     ) -> None:
         """`is_ours`: whether this process is to look for mails."""
         self._store = store
@@ -134,7 +113,7 @@ def note_sent(mails: Collection[Document], name: str, change: Document) -> None:
     mails.update_one({"_id": name}, {"$set": change})
 
 
-async def send(smtp: Smtp, mail: Document) -> str:
+async def send(smtp: Mail, mail: Document) -> str:
     """Hand a mail to the server; tells why it was not taken, "" if it was."""
     try:
         await aiosmtplib.send(
@@ -152,7 +131,7 @@ async def send(smtp: Smtp, mail: Document) -> str:
     return ""
 
 
-def message_of(smtp: Smtp, mail: Document) -> EmailMessage:
+def message_of(smtp: Mail, mail: Document) -> EmailMessage:
     """Make the message of a mail: plain text, the same for each try."""
     message = EmailMessage()
     message["From"] = smtp.sender

@@ -26,6 +26,7 @@ Document = dict[str, Any]
 
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
+MAILS_KEEP_DAYS = 30
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
@@ -37,6 +38,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 HAS_EXCERPT: Mapping[str, Any] = {"attempts.excerpt": {"$gt": ""}}
 """Documents with an attempt that quotes an answer: those of failures."""
+
+LIVE: Mapping[str, Any] = {"live": True}
+"""Services that are not deleted."""
+
+MADE: Mapping[str, Any] = {"made_as": {"$gt": ""}}
+"""Services that were made by somebody, and no test."""
 
 Refusal = tuple[str, str]
 """The `_id` of a document, and why MongoDB refuses it."""
@@ -123,6 +130,10 @@ class Collections:
     """Events on their way to services."""
     attempts: Collection[Document]
     """Attempts of deliveries."""
+    alerts: Collection[Document]
+    """What people were alerted of and is not resolved."""
+    mails: Collection[Document]
+    """Mails that wait, and those of the last days that were sent."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -177,6 +188,7 @@ class Index:
     partial: Mapping[str, Any] | None = None
     keep_days: int | None = None
     own_name: str = ""
+    unique: bool = False
 
     @property
     def name(self) -> str:
@@ -197,17 +209,30 @@ class Index:
         return (
             self.has_keys_of(spec)
             and not spec.get("sparse")
+            and bool(spec.get("unique")) >= self.unique
             and spec.get("expireAfterSeconds") == keeps
         )
 
 
 _WEBHOOKS: Mapping[str, Sequence[Index]] = {
-    "services": (Index(("account", "name")),),
+    "services": (
+        # Of two who make the same at once MongoDB refuses one: a name, a place among those that an
+        # account may have, and among those that it may make in a day.
+        Index(("account", "name"), LIVE, unique=True),
+        Index(("account", "slot"), LIVE, unique=True),
+        Index(("account", "made_as"), MADE, unique=True),
+        # For processes, which read all but those of which nothing is left.
+        Index(("cleared_at",)),
+    ),
     "deliveries": (
         # For the filler, and for the lists of people.
         Index(("service", "state", "next_at", "_id")),
         Index(("account", "made_at", "_id")),
         Index(("parcel", "account")),
+    ),
+    "mails": (
+        Index(("ended_at", "next_at")),
+        Index(("ended_at",), None, MAILS_KEEP_DAYS),
     ),
 }
 
@@ -320,6 +345,8 @@ def _expire(collection: Collection[Any], index: Index, found: Mapping[str, Spec]
 
 
 def _make(collection: Collection[Any], index: Index, **options: Any) -> None:
+    if index.unique:
+        options["unique"] = True
     if index.partial is not None:
         options["partialFilterExpression"] = index.partial
     keys = [(member, ASCENDING) for member in index.members]

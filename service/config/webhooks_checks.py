@@ -24,7 +24,7 @@ _KEYS: Path = ("webhooks", "keys")
 _MAKE_KEY = "`python worker.py service key` prints a new one."
 
 
-def webhook_findings(config: Config) -> Iterator[Finding]:
+def webhooks_findings(config: Config) -> Iterator[Finding]:
     """Tell everything that is wrong in `[webhooks]` although its type is right."""
     yield from _keys(config.webhooks.keys)
     for name in config.webhooks.own_names:

@@ -246,7 +246,7 @@ def _test(of: services.Services, options: Options) -> int:
 
 def _key(options: Options) -> int:
     """Print a key; no server is asked."""
-    say(services.new_webhook_key(options.name))
+    say(services.new_sealing_key(options.name))
     note("set it as TRACKER_WEBHOOKS__KEYS, in front of the keys that are set, for api and workers")
     return Exit.DONE
 

@@ -13,7 +13,15 @@ from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 
 from service.http.callers import Callers, owner_of
-from service.http.exchange import RETRY_SECONDS, About, Problem, Route, answer, read_body
+from service.http.exchange import (
+    RETRY_SECONDS,
+    About,
+    Problem,
+    Route,
+    answer,
+    come_later,
+    read_body,
+)
 from service.operator.accounts import NotDone
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
@@ -21,7 +29,7 @@ from service.operator.services import (
     BadWish,
     Made,
     MadeTooMany,
-    ServiceConflict,
+    NoKeys,
     Services,
     UnknownService,
     members,
@@ -278,7 +286,9 @@ def _refusing() -> Iterator[None]:
         raise Problem(status, f"{error}", parameter=error.parameter) from error
     except MadeTooMany as error:
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", _later()) from error
-    except (ServiceConflict, NotDone) as error:
+    except NoKeys as error:
+        raise come_later(f"{error}") from error
+    except NotDone as error:
         raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
 
 

@@ -45,9 +45,12 @@ def store_delivery(
     kind = members.pop("type", EventName.PARCEL_CHANGED)
     change = f"{collections.deliveries.count_documents({})}"
     at = NOTED_AT + dt.timedelta(minutes=minutes)
-    given = {"parcel": "usps:9405903699300184125060", **members}
+    given = {
+        "id": delivery_id(change, kind, service.id),
+        "parcel": "usps:9405903699300184125060",
+        **members,
+    }
     made = Delivery(
-        id=delivery_id(change, kind, service.id),
         service=service.id,
         account=Account(service.account),
         event=event_id(change, kind),

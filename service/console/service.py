@@ -31,6 +31,7 @@ from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.services import Made, Service
+    from tracking.request import Account
 
 EVERY = "all"
 """Takes a filter back."""
@@ -151,7 +152,7 @@ def _on_services(act: Callable[[services.Services, Options], int]) -> Run:
     return run
 
 
-def _who(options: Options) -> tuple[audit.Operator, str, str]:
+def _who(options: Options) -> tuple[audit.Operator, Account, str]:
     """Say who acts, on which service of which account."""
     return audit.Operator(), options.account, options.name
 

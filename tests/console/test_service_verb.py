@@ -228,7 +228,7 @@ def test_with_an_account_its_services_go(run: Run, collections: Any) -> None:
 
     [done] = run("account", "remove", "shop", "--yes", "--json").json
 
-    assert done == {"account": "shop", "keys_ended": 0, "services": 1}
+    assert done == {"account": "shop", "keys_ended": 0, "services_ended": 1}
     states = {each["account"]: each["state"] for each in collections.services.find()}
     assert states == {"shop": "deleted", "main": "active"}
     refused = run("service", "add", "orders", URL, "--account", "shop")

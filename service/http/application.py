@@ -91,20 +91,28 @@ def application(
         shipments = Shipments(operations.stored, door, catalogue)
         routes += TrackingRoutes(shipments, catalogue, callers, envelope).routes()
         routes += CourierRoutes(catalogue, callers, envelope).routes()
-        routes += LineRoutes(operations.operators, catalogue, callers).routes()
-        routes += DeadRoutes(operations.operators, catalogue, callers).routes()
+        routes += _by_hand(operations, catalogue, callers)
         routes += EventRoutes(operations, asked).routes()
         links = Links(operations.stored, door, catalogue)
         routes += LinkRoutes(links, callers, http).routes()
-        services = Services(operations.operators.config, operations.stored.stores)
-        routes += ServiceRoutes(services, callers).routes()
-        routes += DeliveryRoutes(operations.stored.stores, services, callers).routes()
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
         # Monitors and proxies ask by HEAD: the same answer, of which aiohttp sends the head.
         for verb in ("GET", "HEAD") if method == "GET" else (method,):
             made.router.add_route(verb, path, handler, expect_handler=refuse_expectations)
     return made
+
+
+def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> list[Route]:
+    """Name the routes of what operators, and accounts with their services, do by hand."""
+    operators, stores = operations.operators, operations.stored.stores
+    services = Services(operators.config, stores)
+    return [
+        *LineRoutes(operators, catalogue, callers).routes(),
+        *DeadRoutes(operators, catalogue, callers).routes(),
+        *ServiceRoutes(services, callers).routes(),
+        *DeliveryRoutes(stores, services, callers).routes(),
+    ]
 
 
 def _checking(hosts: tuple[str, ...], callers: Callers) -> Check:

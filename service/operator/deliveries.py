@@ -32,6 +32,7 @@ from pymongo.collection import Collection
 from service.operator.accounts import NotDone
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
+from service.worker.deliveries.body import KEEP_DAYS
 from service.worker.deliveries.delivery import (
     FINAL,
     Delivery,
@@ -72,9 +73,6 @@ TRIES = 5
 
 FAILED = (DeliveryState.DEAD, DeliveryState.HELD)
 """What is resent where no state is named."""
-
-BODY_DAYS = 38
-"""How long the body of what is resent stays: a round takes up to 7 days, what ended stays 30."""
 
 FAILURES_MOST = 100
 
@@ -216,8 +214,8 @@ def show(stores: Collections, account: Account, identity: str) -> ShownDelivery:
     delivery = _one(stores, account, identity)
     service = stores.services.find_one({"_id": delivery.service}) or {}
     event = stores.events.find_one({"_id": delivery.event}) or {}
-    form = service.get("format", Format.STANDARD.value)
-    body = (event.get("bodies") or {}).get(form)
+    bodies = event.get("bodies") or {}
+    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD)
     rows = {"_id": {"$in": attempts_of(delivery)}}
     attempts = list(stores.attempts.find(rows).sort("at"))
     name = service.get("name", delivery.service)
@@ -382,7 +380,7 @@ _SERVICE: Mapping[str, str] = {
 def _keep_bodies(stores: Collections, deliveries: Sequence[Delivery], now: dt.datetime) -> None:
     """Let the bodies stay as long as what is sent may need them. Call it before the change."""
     events = {"_id": {"$in": sorted({each.event for each in deliveries})}}
-    until = now + dt.timedelta(days=BODY_DAYS)
+    until = now + dt.timedelta(days=KEEP_DAYS)
     if deliveries:
         stores.events.update_many(events, {"$max": {"until": until}})
 

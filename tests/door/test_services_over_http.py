@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from aftership_ground import Bucket
 from door_ground import Client, FixedKeys, refused
 from operations_ground import acts, serving_all
+from test_openapi import answered, commands
 from webhook_ground import KEY, store_delivery, store_service, stored
 
 from service.http.callers import Callers
@@ -19,6 +21,7 @@ from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.service import ServiceState
 from tracking.request import Account
 
+PAGE = Path(__file__).parents[2] / "docs" / "webhooks.md"
 ORDERS = {"name": "orders", "destination": "https://shop.example/hooks"}
 ONE = "/v1/services/orders"
 
@@ -357,3 +360,18 @@ async def test_each_act_is_recorded_with_the_key_by_which_it_was_done(
         "service delete",
     ]
     assert {each["via"] for each in bucket.audit.find()} == {"http"}
+
+
+async def test_every_curl_command_is_answered_as_the_page_says(api: Client) -> None:
+    delivery = "DELIVERY"
+    typed = 0
+    for words, status in commands(PAGE.read_text("utf-8")):
+        line = [word.replace("DELIVERY", delivery) for word in words]
+
+        found, text = await answered(api, line)
+
+        assert str(found).startswith(status), f"{line}: {text}"
+        typed += 1
+        if words[-1].endswith("/test"):
+            delivery = json.loads(text)["delivery"]
+    assert typed > 10

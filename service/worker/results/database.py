@@ -30,8 +30,11 @@ MAILS_KEEP_DAYS = 30
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
-OF_BEFORE = frozenset({"next_check_at_1", "active_1_slug_1_next_check_at_1"})
-"""Of `tracking`, when couriers took no turns, and when their checks had no paces."""
+KEEP_TOLD_INDEX = "keep_days_told"
+
+OF_BEFORE = frozenset({"next_check_at_1", "active_1_slug_1_next_check_at_1", KEEP_DAYS_INDEX})
+"""Of `tracking`, when couriers took no turns, when their checks had no paces, and when nobody was
+told of changes."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any check: an index on dates alone needs a bound to compare with."""
@@ -44,6 +47,13 @@ LIVE: Mapping[str, Any] = {"live": True}
 
 MADE: Mapping[str, Any] = {"made_as": {"$gt": ""}}
 """Services that were made by somebody, and no test."""
+
+UNTOLD = "untold"
+"""The member of a parcel's document with the changes that nobody has told of yet (change.py)."""
+
+HAS_UNTOLD: Mapping[str, Any] = {f"{UNTOLD}.at": {"$gt": EPOCH}}
+NONE_UNTOLD: Mapping[str, Any] = {UNTOLD: None}
+"""Documents that have such changes, and those that have none."""
 
 Refusal = tuple[str, str]
 """The `_id` of a document, and why MongoDB refuses it."""
@@ -249,8 +259,14 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
             # A reader pages through many parcels of one instant (examples/read_changes.py).
             Index(("updated_at", "_id")),
             Index(("tag", "slug")),
-            Index(("updated_at",), {"active": False}, names.results_keep_days, KEEP_DAYS_INDEX),
+            Index(
+                ("updated_at",),
+                {"active": False, **NONE_UNTOLD},
+                names.results_keep_days,
+                KEEP_TOLD_INDEX,
+            ),
             Index(("attempts.at",), HAS_EXCERPT),
+            Index((f"{UNTOLD}.at",), HAS_UNTOLD),
         ),
         "past": (
             Index(("slug", "tracking_number")),
@@ -327,7 +343,8 @@ def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
             _expire(collection, index, found)
         elif not any(map(index.is_served_by, found.values())):
             _make(collection, index)
-    for name in collection.index_information().keys() & OF_BEFORE:
+    own = {index.name for index in wanted}
+    for name in collection.index_information().keys() & OF_BEFORE - own:
         collection.drop_index(name)
 
 

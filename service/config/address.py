@@ -149,6 +149,7 @@ def secrets_of(config: Config) -> frozenset[str]:
     found = set(passwords_of(config.redis.url) | passwords_of(config.mongodb.uri))
     found.add(config.redis.sentinel_password)
     found.update(config.webhooks.keys.split())
+    found.add(config.mail.password)
     for courier in config.couriers.values():
         found.update(courier.credentials.values())
     return frozenset(text for text in found if len(text) >= SHORTEST)

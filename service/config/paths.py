@@ -83,7 +83,7 @@ def is_secret(path: Path) -> bool:
 def is_credential(path: Path) -> bool:
     """Tell whether `path` is a password, or a key of a courier that the schema does not name."""
     match path:
-        case ("redis", "sentinel_password") | ("webhooks", "keys"):
+        case ("redis", "sentinel_password") | ("webhooks", "keys") | ("mail", "password"):
             return True
         case ("couriers", _, name):
             section = kind_at(path[:2])
@@ -165,6 +165,10 @@ _EXAMPLES = {
     "keep": '"-"',
     "networks": '["10.1.0.0/16"]',
     "ports": "[8080]",
+    "host": '"smtp.example.com"',
+    "user": '"tracker"',
+    "sender": '"tracker@example.com"',
+    "operators": '"operators@example.com"',
     "own_names": '["track.example.com"]',
     "module": '"json_feed"',
     "base_url": '"https://api.example.com"',

@@ -239,8 +239,21 @@ class Webhooks(Section, frozen=True):
     keep_days: Days = 30
     attempts_keep_days: Days = 30
     open_most: Count = 1_000_000
+    open_gib: Many = 10
     own_names: tuple[str, ...] = ()
     allowed: dict[str, Allowed] = field(default_factory=dict)
+
+
+class Mail(Section, frozen=True):
+    """`[mail]`: the server that takes alerts, and who hears of what no account does."""
+
+    host: str = ""
+    port: Annotated[int, Meta(ge=1, le=65_535)] = 587
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    user: str = ""
+    password: str = ""
+    sender: str = ""
+    operators: str = ""
 
 
 class Metrics(Section, frozen=True):
@@ -289,6 +302,7 @@ class Config(Section, frozen=True):
     ingest: Ingest = Ingest()
     http: Http = Http()
     webhooks: Webhooks = Webhooks()
+    mail: Mail = Mail()
     metrics: Metrics = Metrics()
     log: Log = Log()
     couriers: dict[str, Courier] = field(default_factory=dict)

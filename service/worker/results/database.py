@@ -26,6 +26,7 @@ Document = dict[str, Any]
 
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
+MAILS_KEEP_DAYS = 30
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
@@ -142,6 +143,10 @@ class Collections:
     """Events on their way to services."""
     attempts: Collection[Document]
     """Attempts of deliveries."""
+    alerts: Collection[Document]
+    """What people were alerted of and is not resolved."""
+    mails: Collection[Document]
+    """Mails that wait, and those of the last days that were sent."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -247,6 +252,10 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             Index(("ended_at",), None, names.deliveries_keep_days),
         ),
         "attempts": (Index(("at",), None, names.attempts_keep_days),),
+        "mails": (
+            Index(("ended_at", "next_at")),
+            Index(("ended_at",), None, MAILS_KEEP_DAYS),
+        ),
     }
 
 

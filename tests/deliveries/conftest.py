@@ -12,8 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from post_office import OPERATORS, Post, serving
 from receiving import BODY, HERE, SERVICE, Permit, Send, Serve, Wire, at_localhost
 
+from service.config.schema import Mail
 from service.worker.deliveries.destination import Allowed
 from service.worker.deliveries.sender import Sender, Sent
 from service.worker.deliveries.service import Service
@@ -79,3 +81,23 @@ def send(closing: AsyncExitStack, permit: Permit) -> Send:
         return await senders[port].send(there, headers, body, using)
 
     return sending
+
+
+@pytest.fixture
+async def post() -> AsyncIterator[Post]:
+    made = Post()
+    server = await serving(made)
+    yield made
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.fixture
+def smtp(post: Post) -> Mail:
+    return Mail(
+        host="127.0.0.1",
+        port=post.port,
+        tls="none",
+        sender="tracker@tracker.example",
+        operators=OPERATORS,
+    )

@@ -150,11 +150,11 @@ def add_key(
     with _recorded(stores, "key add", **target) as outcome:
         if Scope.ADMIN in scopes and account != MAIN:
             raise NotDone(f"{Scope.ADMIN} is for keys of {MAIN}: with another one it opens nothing")
-        _insist(stores, account)
+        insist_on(stores, account)
         made = _add_key(stores, account, scopes, signing)
         outcome["key"] = prefix = made.text[:PREFIX_CHARACTERS]
         with _ended_again(stores, prefix):
-            _insist(stores, account)
+            insist_on(stores, account)
     return made
 
 
@@ -177,7 +177,7 @@ def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
         for key in read_key(each)
     ]
     if account is not None and not found:
-        _insist(stores, account)
+        insist_on(stores, account)
     return found
 
 
@@ -263,7 +263,8 @@ def _ended_again(stores: Collections, prefix: str) -> Iterator[None]:
         raise
 
 
-def _insist(stores: Collections, account: Account) -> None:
+def insist_on(stores: Collections, account: Account) -> None:
+    """Raises NotDone where there is no such account."""
     if not _is_there(stores, account):
         raise NotDone(f"there is no account {account}: `account add {account}` makes it")
 

@@ -147,6 +147,21 @@ async def test_an_idempotency_key_beside_another_id_or_of_several_is_refused(
     assert jobs_in(beanstalkd) == []
 
 
+async def test_a_service_is_told_of_requests_with_an_id_only(
+    client: Client, beanstalkd: Server
+) -> None:
+    named = USPS | {"webhook": "shop"}
+    assert (await refused(await post(client, named), 422))["reason"] == "bad_webhook"
+    bad = named | {"id": "a", "webhook": "The Shop"}
+    assert (await refused(await post(client, bad), 422))["reason"] == "bad_webhook"
+
+    assert (await post(client, named | {"id": "a"})).status == 202
+    assert (await post(client, named, Idempotency_Key="b")).status == 202
+
+    told = [json.loads(job)["payload"]["webhook"] for job in jobs_in(beanstalkd)]
+    assert told == ["shop", "shop"]
+
+
 async def test_one_bad_request_is_named_by_its_place_and_none_is_taken(
     client: Client, beanstalkd: Server
 ) -> None:

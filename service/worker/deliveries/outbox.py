@@ -106,8 +106,8 @@ class Told(NamedTuple):
 class Inserted(NamedTuple):
     """What became of what was to be inserted.
 
-    `due`: new deliveries that are open, to be brought in. `kept`: changes that are still untold, as MongoDB refuses
-    documents of theirs, by the reasons.
+    `due`: new deliveries that are open, to be brought in. `kept`: changes that are still untold, as
+    MongoDB refuses documents of theirs, by the reasons.
     """
 
     due: list[Delivery]

@@ -108,6 +108,8 @@ def _of_indexes(
 ) -> Iterator[Conflict]:
     for name, spec in specs.items():
         members = {member for member, _ in spec["key"]}
+        if any(index.unique and index.is_served_by(spec) for index in wanted):
+            continue  # the worker's own
         if spec.get("unique") and ID not in members and not identity <= members:
             what = f"has a unique index {name} on {where}: two documents with the same "
             what += f"{' and '.join(sorted(members))} could not be written"

@@ -201,9 +201,9 @@ def status(operation: str) -> str:
     return f"{STATUS}{operation}"
 
 
-def planner(slug: str) -> str:
-    """Who plans the re-checks of a courier."""
-    return f"tracking:planner:{slug}"
+def planner(line: str) -> str:
+    """Who plans the re-checks of a courier, or fills the line of a service."""
+    return f"tracking:planner:{line}"
 
 
 def ten_seconds(at: int) -> str:
@@ -375,6 +375,8 @@ def write_verdict(
         body["fields"] = dict(fields)
     if verdict.setback is not None:
         body["setback"] = _setback(verdict.setback)
+    if verdict.unsent:
+        body["unsent"] = True
     return _encode(body | _told(verdict.attempt))
 
 
@@ -410,7 +412,7 @@ def _setback(setback: Setback) -> dict[str, object]:
         body["patience"] = round(setback.patience * 1000)
     if setback.firm:
         body["firm"] = True
-    return body
+    return body | ({"fields": dict(setback.fields)} if setback.fields else {})
 
 
 def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:

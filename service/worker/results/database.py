@@ -26,6 +26,7 @@ Document = dict[str, Any]
 
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
+MAILS_KEEP_DAYS = 30
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
@@ -40,6 +41,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 HAS_EXCERPT: Mapping[str, Any] = {"attempts.excerpt": {"$gt": ""}}
 """Documents with an attempt that quotes an answer: those of failures."""
+
+LIVE: Mapping[str, Any] = {"live": True}
+"""Services that are not deleted."""
+
+MADE: Mapping[str, Any] = {"made_as": {"$gt": ""}}
+"""Services that were made by somebody, and no test."""
 
 UNTOLD = "untold"
 """The member of a parcel's document with the changes that nobody has told of yet (change.py)."""
@@ -61,7 +68,8 @@ class Names:
 
     `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
     `results_keep_days` after the end of a parcel, 0 for never. `operations_keep_days` after the end
-    of an operation; `excerpt_days` for what attempts quote of answers.
+    of an operation; `excerpt_days` for what attempts quote of answers. `deliveries_keep_days` after
+    the end of a delivery, `attempts_keep_days` after an attempt.
     """
 
     uri: str
@@ -74,6 +82,8 @@ class Names:
     results_keep_days: int = 0
     operations_keep_days: int = 90
     excerpt_days: int = 30
+    deliveries_keep_days: int = 30
+    attempts_keep_days: int = 30
 
 
 def names_of(config: Config) -> Names:
@@ -133,6 +143,10 @@ class Collections:
     """Events on their way to services."""
     attempts: Collection[Document]
     """Attempts of deliveries."""
+    alerts: Collection[Document]
+    """What people were alerted of and is not resolved."""
+    mails: Collection[Document]
+    """Mails that wait, and those of the last days that were sent."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -180,13 +194,16 @@ class Index:
     """One index, ascending in its `members`.
 
     `keep_days`: documents go so long after the date in its one member; 0: none ever goes, so the
-    index is not to be there; None: it is for questions, and removes nothing.
+    index is not to be there; None: it is for questions, and removes nothing. `until`: they go at
+    that date.
     """
 
     members: tuple[str, ...]
     partial: Mapping[str, Any] | None = None
     keep_days: int | None = None
     own_name: str = ""
+    unique: bool = False
+    until: bool = False
 
     @property
     def name(self) -> str:
@@ -203,23 +220,43 @@ class Index:
 
     def is_served_by(self, spec: Spec) -> bool:
         """Whether an index that is there does the same, whatever it is called."""
-        keeps = None if self.keep_days is None else self.keep_days * DAY_SECONDS
+        keeps = 0 if self.until else self.keep_days and self.keep_days * DAY_SECONDS
         return (
             self.has_keys_of(spec)
             and not spec.get("sparse")
+            and bool(spec.get("unique")) >= self.unique
             and spec.get("expireAfterSeconds") == keeps
         )
 
 
-_WEBHOOKS: Mapping[str, Sequence[Index]] = {
-    "services": (Index(("account", "name")),),
-    "deliveries": (
-        # For the filler, and for the lists of people.
-        Index(("service", "state", "next_at", "_id")),
-        Index(("account", "made_at", "_id")),
-        Index(("parcel", "account")),
-    ),
-}
+def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
+    return {
+        "services": (
+            # Of two who make the same at once MongoDB refuses one: a name, a place among those that
+            # an account may have, and among those that it may make in a day.
+            Index(("account", "name"), LIVE, unique=True),
+            Index(("account", "slot"), LIVE, unique=True),
+            Index(("account", "made_as"), MADE, unique=True),
+            # For processes, which read all but those of which nothing is left.
+            Index(("cleared_at",)),
+        ),
+        "events": (Index(("until",), until=True),),
+        "deliveries": (
+            # For the filler: what is due, the head of an ordered service, another one as a probe.
+            Index(("service", "state", "next_at", "_id")),
+            Index(("service", "state", "made_at", "_id")),
+            # For the lists of people.
+            Index(("account", "made_at", "_id")),
+            Index(("parcel", "account")),
+            # Only what is over has this date.
+            Index(("ended_at",), None, names.deliveries_keep_days),
+        ),
+        "attempts": (Index(("at",), None, names.attempts_keep_days),),
+        "mails": (
+            Index(("ended_at", "next_at")),
+            Index(("ended_at",), None, MAILS_KEEP_DAYS),
+        ),
+    }
 
 
 def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
@@ -245,7 +282,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "operations": (Index(("slug", "number", "admitted_at")), Index(("finished_at",))),
         "links": (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
         "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
-        **_WEBHOOKS,
+        **_webhooks(names),
     }
 
 
@@ -321,7 +358,7 @@ def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
         if index.keep_days is not None:
             _expire(collection, index, found)
         elif not any(map(index.is_served_by, found.values())):
-            _make(collection, index)
+            _make(collection, index, **({"expireAfterSeconds": 0} if index.until else {}))
     own = {index.name for index in wanted}
     for name in collection.index_information().keys() & OF_BEFORE - own:
         collection.drop_index(name)
@@ -341,6 +378,8 @@ def _expire(collection: Collection[Any], index: Index, found: Mapping[str, Spec]
 
 
 def _make(collection: Collection[Any], index: Index, **options: Any) -> None:
+    if index.unique:
+        options["unique"] = True
     if index.partial is not None:
         options["partialFilterExpression"] = index.partial
     keys = [(member, ASCENDING) for member in index.members]

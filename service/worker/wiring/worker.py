@@ -49,7 +49,7 @@ from service.worker.upkeep.sweeper import Sweeper
 from service.worker.upkeep.tallies import Tallying
 from service.worker.wiring.connect import Parts, connect, warn_of
 from service.worker.wiring.failpoints import FailPoints
-from service.worker.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
+from service.worker.wiring.lines import LINES_MOST, MirrorOfOperations, Works
 from service.worker.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
 from tracking.line import TRACKING, Line
 from tracking.request import Slug, TrackingRequest
@@ -132,11 +132,11 @@ def assemble(config: Config, parts: Parts) -> Worker:
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
     tracking = _tracking(config, parts, results, codes)
-    runner = _runner(_work_of(parts.lines, tracking, points), stores, tasks, slots)
+    runner = _runner(_work_of(parts, tracking, points), stores, tasks, slots)
     drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
     resolve, lines = parts.registry.named, parts.lines
-    decode = points.step("requests.decode", _decode_of(lines.others, resolve))
+    decode = points.step("requests.decode", _decode_of(parts.others, resolve))
     handler = Handler(decode, stores, slots, runner)
     read_drain = functools.partial(line_in, resolve=resolve, knows=lines.knows)
     decode_drain = points.step("wait_list.decode", read_drain)
@@ -179,8 +179,9 @@ def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCount
     return TrackingWork(asks, results, codes, rules, encode_request)
 
 
-def _work_of(lines: AllLines, tracking: Work, points: FailPoints) -> WorkOf:
-    works = {each.kind.name: each.work for each in lines.others} | {TRACKING.name: tracking}
+def _work_of(parts: Parts, tracking: Work, points: FailPoints) -> WorkOf:
+    lines = parts.lines
+    works = {each.kind.name: each.work for each in parts.others} | {TRACKING.name: tracking}
     works = {name: points.port("work", work) for name, work in works.items()}
 
     @functools.lru_cache(LINES_MOST)  # every call asks several times, and a line keeps its kind

@@ -25,6 +25,7 @@ class Event(StrEnum):
     RETRIED = "request will be tried again"
     REFUSED = "request refused by the courier"
     DEAD = "request is dead"
+    SKIPPED = "delivery skipped"
     MALFORMED = "job is malformed"
     HANDED_BACK = "request handed back"
     LEFT_OUT = "answer leaves a number out"
@@ -101,6 +102,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.RETRIED: "warning",
         Event.REFUSED: "info",
         Event.DEAD: "error",
+        Event.SKIPPED: "info",
         Event.MALFORMED: "error",
         Event.HANDED_BACK: "info",
         Event.LEFT_OUT: "info",
@@ -173,6 +175,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.RETRIED: "The call failed in a way that may pass; it is repeated after `delay_ms`.",
         Event.REFUSED: "The courier cannot answer for this number; the request ended in ERROR.",
         Event.DEAD: "No answer after all attempts: recorded in `dead`. See `dead show`.",
+        Event.SKIPPED: "A delivery is not attempted now (`why`); its start is given back.",
         Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
         Event.HANDED_BACK: "Back to the head of its list, nothing charged; no `why`: a stop.",
         Event.LEFT_OUT: "An answer for several numbers is not about it: it is asked about alone.",

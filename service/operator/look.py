@@ -28,7 +28,7 @@ from service.worker.results.database import Document, in_thread
 from service.worker.results.queries import NOTHING_DUE, Behind, checks_behind, find_tracking
 from service.worker.results.statistics import listed_codes
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
-from tracking.line import courier_line, kind_of
+from tracking.line import DELIVERY, courier_line, kind_of
 from tracking.operation import ENDS, State, number_of
 from tracking.request import Account, Number, Slug
 
@@ -169,7 +169,9 @@ async def overview(
     `behind`: how far their re-checks are, None while MongoDB does not answer.
     """
     configured = set(map(courier_line, known))
-    views, memory, due = await asyncio.gather(view.lines(configured), view.memory(), behind)
+    found, memory, due = await asyncio.gather(view.lines(configured), view.memory(), behind)
+    # Those of webhooks are listed by service.
+    views = [each for each in found if kind_of(each.line) is not DELIVERY]
     if due is not None:
         views = [with_checks(each, due) for each in views]
     removed = [each for each in views if each.line not in configured and each.waiting]

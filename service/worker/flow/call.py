@@ -155,7 +155,8 @@ class CallEnds:
             await self.note(call, error, attempt, final=True)
         if isinstance(decision, Refuse):
             emit(Event.REFUSED, **names_of(call), **said_of(error), requests=call.requests)
-            verdict = _error_verdict(error, made, answered=True)
+            verdict = _error_verdict(error, made, answered=decision.setback is None)
+            verdict = verdict._replace(setback=decision.setback)
             return await self.finish([(call, verdict)], last=last)
         return await self.die(call, error, decision.setback, made, last=last)
 
@@ -199,8 +200,8 @@ class CallEnds:
         last: bool = True,
     ) -> TakeResult:
         """Record a call as dead and end its operations: the worker's last word about it."""
-        letter = self._work_of(call.line).letter(call, error)
-        await keep_trying(lambda: self._dead.record([letter]))
+        if letter := self._work_of(call.line).letter(call, error):
+            await keep_trying(lambda: self._dead.record([letter]))
         emit(Event.DEAD, **names_of(call), **said_of(error), requests=call.requests)
         verdict = _error_verdict(error, made, answered=False)
         return await self.finish([(call, verdict._replace(setback=setback))], last=last)
@@ -319,6 +320,8 @@ class CallRunner:
         """Make the outcome of a call durable, then end the call. Returns what follows it."""
         if isinstance(outcome, NotStarted):
             return await self.ends.hand_back([call], outcome)
+        if isinstance(outcome, Done) and outcome.unsent:
+            return await self._skip(call, outcome)
         if isinstance(outcome, Done) or call.permit.started:
             names = {"slug": call.request.slug, "number": call.request.number}
             emit(Event.CALLED, **names, outcome=attempt.outcome, ms=attempt.ms)
@@ -338,6 +341,13 @@ class CallRunner:
         result = await self.ends.finish([(call, verdict)])
         tag, requests = outcome.tag, call.requests
         emit(Event.ANSWERED, **names_of(call), tag=tag, ms=attempt.ms, requests=requests)
+        return result
+
+    async def _skip(self, call: Call, done: Done) -> TakeResult:
+        """End a call for which there was nothing to do, and give its start back."""
+        verdict = Verdict(State.SUCCESS, done.output, answered=False, unsent=True)
+        result = await self.ends.finish([(call, verdict)])
+        emit(Event.SKIPPED, **names_of(call), why=done.tag)
         return result
 
 

@@ -26,7 +26,7 @@ from service.console.arguments import (
     seconds_of,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import accounts, audit, connections, services
+from service.operator import accounts, audit, connections, services, standing
 from tracking.request import MAIN
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def service_arguments(parser: Parser) -> None:
     actions = {
         "add": ("Make a service, and show its secret, this once.", _on_services(_add)),
         "list": ("List the services of an account.", _on_services(_list)),
-        "show": ("Show all of a service but its secret.", _on_services(_show)),
+        "show": ("Show all of a service but its secret, and how it does.", _on_services(_show)),
         "set": ("Change a service: what is not named stays.", _on_services(_set)),
         "pause": ("Let nothing be sent; what happens waits.", _on_services(_pause)),
         "resume": ("Let it go on, also where it was disabled.", _on_services(_resume)),
@@ -184,12 +184,20 @@ def _row(each: Service) -> tuple[str, ...]:
 
 def _show(of: services.Services, options: Options) -> int:
     found = of.named(options.account, options.name)
+    with connections.collections_of(settings.loaded(options).config) as stores:
+        stands = standing.standing_of(stores, found)
+    days = [each._asdict() for each in stands.days]
+    told = _members(found) | stands._asdict()
     if options.json:
-        say_json(_members(found))
+        say_json(told | {"days": days})
         return Exit.DONE
-    for name, value in _members(found).items():
+    del told["days"]
+    for name, value in told.items():
         shown = value if isinstance(value, str) else _worded(value)
         say(f"{name:<16} {shown}".rstrip())
+    if days:
+        say("")
+        table(tuple(days[0]), [(f"{each.day:%Y-%m-%d}", *each[1:]) for each in stands.days])
     return Exit.DONE
 
 

@@ -110,7 +110,7 @@ def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> 
     return [
         *LineRoutes(operators, catalogue, callers).routes(),
         *DeadRoutes(operators, catalogue, callers).routes(),
-        *ServiceRoutes(services, callers).routes(),
+        *ServiceRoutes(stores, services, callers).routes(),
         *DeliveryRoutes(stores, services, callers).routes(),
     ]
 

@@ -23,7 +23,7 @@ from service.http.exchange import (
     read_body,
 )
 from service.operator.accounts import NotDone
-from service.operator.connections import in_thread
+from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
 from service.operator.services import (
     BadWish,
@@ -34,6 +34,7 @@ from service.operator.services import (
     UnknownService,
     members,
 )
+from service.operator.standing import standing_of
 
 NAME = r"^[a-z0-9]{1,20}$"
 
@@ -143,6 +144,29 @@ class ServiceNow(msgspec.Struct, kw_only=True):
     ]
 
 
+class DayOfService(msgspec.Struct):
+    """What happened on a day (UTC): deliveries by their ends, attempts, and how many failed."""
+
+    day: dt.datetime
+    delivered: int
+    dead: int
+    cancelled: int
+    attempts: int
+    failed: int
+
+
+class WholeService(ServiceNow, kw_only=True):
+    """A service, and how it does."""
+
+    open: Annotated[int, Meta(description="deliveries that are open, 10,000 at most")]
+    held: Annotated[int, Meta(description="deliveries that are held, 10,000 at most")]
+    failing_since: Annotated[
+        dt.datetime | None,
+        Meta(description="when the first of its failures in a row was; null: it is well"),
+    ]
+    days: Annotated[list[DayOfService], Meta(description="of the last 30 days those with anything")]
+
+
 class MadeService(ServiceNow, kw_only=True):
     """A service that was made just now. Nobody can read its `secret` again."""
 
@@ -177,7 +201,8 @@ class TestPut(msgspec.Struct):
 class ServiceRoutes:
     """The routes."""
 
-    def __init__(self, services: Services, callers: Callers) -> None:
+    def __init__(self, stores: Collections, services: Services, callers: Callers) -> None:
+        self._stores = stores
         self._services = services
         self._callers = callers
 
@@ -205,7 +230,10 @@ class ServiceRoutes:
         account = self._callers.account(request, Scope.READ)
         with _refusing():
             found = await in_thread(self._services.named, account, request.match_info["name"])
-        return answer(ServiceNow(**members(found)))
+        stands = await in_thread(standing_of, self._stores, found)
+        days = [DayOfService(*each) for each in stands.days]
+        told = members(found) | stands._asdict() | {"days": days}
+        return answer(WholeService(**told))
 
     async def make(self, request: web.Request) -> web.Response:
         """Make one; answers once all workers know it. Raises Problem, StoreError."""
@@ -300,7 +328,7 @@ def _later() -> dict[str, str]:
 
 
 _ALL = About("List the services of the account.", Scope.READ, {200: AllServices})
-_ONE = About("Tell of a service.", Scope.READ, {200: ServiceNow}, (404,))
+_ONE = About("Tell of a service, and how it does.", Scope.READ, {200: WholeService}, (404,))
 _MAKE = About(
     "Make a service: a destination to which events of this account are sent.",
     Scope.HOOKS,

@@ -120,9 +120,12 @@ def test_services_are_listed_and_an_empty_list_says_how_one_is_made(
 
 def test_all_of_one_but_its_secret_is_shown(run: Run, collections: Any) -> None:
     service = store_service(collections)
+    store_delivery(collections, service)
 
-    done = run("service", "show", "orders")
+    done, for_machines = (run("service", "show", "orders", *more) for more in ([], ["--json"]))
 
+    [told] = for_machines.json
+    assert (told["open"], told["held"], told["days"]) == (1, 0, [])
     for text in (service.line, service.destination, "standard", "active", "ordered"):
         assert text in done.out
     assert "c2VhbGVk" not in done.out

@@ -55,8 +55,10 @@ async def test_a_service_is_made_as_the_settings_say_where_nothing_else_is_named
     assert response.headers["Cache-Control"] == "no-store"
     assert told.pop("secret").startswith("whsec_")
     assert told.pop("hears_from") is None
-    now = await (await api.get(ONE)).json()
+    [now] = await listed(api)
     assert told == now
+    whole = await (await api.get(ONE)).json()
+    assert whole == now | {"open": 0, "held": 0, "failing_since": None, "days": []}
     assert now.pop("line").startswith("~")
     assert now.pop("made_at")
     assert now == ORDERS | {
@@ -105,6 +107,41 @@ async def test_what_is_named_is_set_and_of_headers_the_values_are_not_shown(api:
     assert told["slugs"] == ["hong-kong-post", "usps"]
     assert {name: told[name] for name in wishes} | {"slugs": wishes["slugs"]} == wishes
     assert "hush" not in await (await api.get(ONE)).text()
+
+
+async def test_one_is_shown_with_what_waits_and_its_figures_of_the_last_days(
+    api: Client, bucket: Bucket
+) -> None:
+    service, other = store_service(bucket), store_service(bucket, "bills")
+    for state in (DeliveryState.OPEN, DeliveryState.OPEN, DeliveryState.HELD, DeliveryState.DEAD):
+        store_delivery(bucket, service, state=state)
+    store_delivery(bucket, other)
+    at = dt.datetime(2026, 11, 25, 8, tzinfo=dt.UTC)
+    bucket.services.update_one({"name": "orders"}, {"$set": {"health.failing_since": at}})
+    today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    for ago, parts in (
+        (1, {"0800": {"attempts": 3, "failed": 1}, "0810": {"delivered": 2}}),
+        (40, {}),
+    ):
+        day = today - dt.timedelta(days=ago)
+        named = {"day": day, "service": service.id, "account": "main"}
+        bucket.statistics.insert_one(
+            {"_id": f"{day:%Y-%m-%d}:~{service.id}", **named, "parts": parts}
+        )
+
+    told = await (await api.get(ONE)).json()
+
+    assert (told["open"], told["held"]) == (2, 1)
+    assert told["failing_since"] == "2026-11-25T08:00:00Z"
+    [day] = told["days"]
+    assert day == {
+        "day": f"{today - dt.timedelta(days=1):%Y-%m-%dT00:00:00Z}",
+        "delivered": 2,
+        "dead": 0,
+        "cancelled": 0,
+        "attempts": 3,
+        "failed": 1,
+    }
 
 
 async def test_services_are_listed_by_name(api: Client) -> None:

@@ -135,7 +135,7 @@ def set_alerts(stores: Collections, name: Account, address: str) -> None:
             raise NotDone(
                 f"{address[:80]!r} is no address of a mailbox: write alerts=me@example.com"
             )
-        _insist(stores, name)
+        insist_on(stores, name)
         change = {"$set": {"alerts": address}}
         stores.accounts.update_one({"_id": name}, change, upsert=name == MAIN)
 

@@ -26,7 +26,7 @@ from service.console.arguments import (
     seconds_of,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import accounts, audit, connections, services, standing
+from service.operator import accounts, audit, connections, service_view, services
 from tracking.request import MAIN
 
 if TYPE_CHECKING:
@@ -185,9 +185,9 @@ def _row(each: Service) -> tuple[str, ...]:
 def _show(of: services.Services, options: Options) -> int:
     found = of.named(options.account, options.name)
     with connections.collections_of(settings.loaded(options).config) as stores:
-        stands = standing.standing_of(stores, found)
-    days = [each._asdict() for each in stands.days]
-    told = _members(found) | stands._asdict()
+        view = service_view.view_of(stores, found)
+    days = [each._asdict() for each in view.days]
+    told = _members(found) | view._asdict()
     if options.json:
         say_json(told | {"days": days})
         return Exit.DONE
@@ -197,7 +197,7 @@ def _show(of: services.Services, options: Options) -> int:
         say(f"{name:<16} {shown}".rstrip())
     if days:
         say("")
-        table(tuple(days[0]), [(f"{each.day:%Y-%m-%d}", *each[1:]) for each in stands.days])
+        table(tuple(days[0]), [(f"{each.day:%Y-%m-%d}", *each[1:]) for each in view.days])
     return Exit.DONE
 
 

@@ -22,6 +22,7 @@ from service.http.backend.figures import (
     figures_of_lines,
     figures_of_plans,
     figures_of_violations,
+    figures_of_webhooks,
 )
 from service.http.backend.links import Links
 from service.http.backend.operations import Operations
@@ -52,7 +53,7 @@ from service.observe.exposition import CONTENT_TYPE, text
 from service.observe.metrics import HTTP_TIMES, REQUESTS, By
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
-from service.operator.look import behind_in
+from service.operator.look import behind_in, webhooks_in
 from service.operator.services import Services
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -248,6 +249,7 @@ class FigureRoutes:
             standing |= figures_of_violations(self._operations.violations)
             behind = await behind_in(self._operations.stored.stores.tracking)
             standing |= figures_of_plans(behind)
+            standing |= figures_of_webhooks(await webhooks_in(self._operations.stored.stores))
         # Of a thousand lines it takes a while, in which others want their replies.
         body = await asyncio.to_thread(text, kinds, self._counts, standing)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

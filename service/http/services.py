@@ -25,6 +25,7 @@ from service.http.exchange import (
 from service.operator.accounts import NotDone
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
+from service.operator.service_view import view_of
 from service.operator.services import (
     BadWish,
     Made,
@@ -34,7 +35,6 @@ from service.operator.services import (
     UnknownService,
     members,
 )
-from service.operator.standing import standing_of
 
 NAME = r"^[a-z0-9]{1,20}$"
 
@@ -230,9 +230,9 @@ class ServiceRoutes:
         account = self._callers.account(request, Scope.READ)
         with _refusing():
             found = await in_thread(self._services.named, account, request.match_info["name"])
-        stands = await in_thread(standing_of, self._stores, found)
-        days = [DayOfService(*each) for each in stands.days]
-        told = members(found) | stands._asdict() | {"days": days}
+        view = await in_thread(view_of, self._stores, found)
+        days = [DayOfService(*each) for each in view.days]
+        told = members(found) | view._asdict() | {"days": days}
         return answer(WholeService(**told))
 
     async def make(self, request: web.Request) -> web.Response:

@@ -128,6 +128,18 @@ async def test_all_that_is_held_is_open_again_once_its_service_is_active_or_paus
     assert health(store)["failing_since"] >= NOW, "its five days begin again"
 
 
+async def test_what_a_vanished_worker_held_of_an_active_service_is_open_again(
+    store: Store, keeper: Keeper
+) -> None:
+    keep(store, service(state=ServiceState.ACTIVE))
+    deliver(store, state=HELD)
+
+    await keeper.look()
+    await keeper.look()
+
+    assert states(store) == "open open open"
+
+
 async def test_a_service_that_is_disabled_again_meanwhile_keeps_what_it_holds(
     store: Store, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,8 @@ class Keeper:
                 counted[service] = {"account": account, OPEN: counts[0], HOLDS: counts[1]}
                 accounts.setdefault(account, Counter())[service] = sum(counts)
                 await self._end_old(service, now)
+            if counts[1]:
+                await store.in_background(note_holds, store.services, service)
         for account, counts_of in accounts.items():
             await self._bound(account, counts_of, now)
         await store.in_background(keep_counts, store.alerts, counted, now)
@@ -237,6 +239,16 @@ def move_some(
         wanted = {"_id": {"$in": names}, "state": state}
         store.deliveries.update_many(wanted, {"$set": dict(change)}, hint="_id_")
     return len(names)
+
+
+def note_holds(services: Collection[Document], service: str) -> None:
+    """Note that a service holds deliveries: who held them may have vanished before it did so.
+
+    Raises PyMongoError.
+    """
+    services.update_one(
+        {"_id": service, "health.holds": {"$ne": True}}, {"$set": {"health.holds": True}}
+    )
 
 
 def all_open_again(services: Collection[Document], service: str, now: dt.datetime) -> None:

@@ -1,4 +1,4 @@
-"""The standing of a service: what waits for it, since when it fails, and its figures day by day.
+"""The view of a service: what waits for it, since when it fails, and its figures day by day.
 
 What waits is counted when somebody asks, as far as that is quick. Figures of days are counted by
 workers every ten minutes, and kept for ever (deliveries/totals.py).
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from service.operator.connections import Collections
 from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.service import Service
-from service.worker.deliveries.totals import FIGURES, beginning, days_of
+from service.worker.deliveries.standing import FIGURES, beginning, days_of
 
 COUNTED_MOST = 10_000
 """Of what waits: to count a million takes a second."""
@@ -34,7 +34,7 @@ class DayFigures(NamedTuple):
     failed: int
 
 
-class Standing(NamedTuple):
+class ServiceView(NamedTuple):
     """How a service does. `open` and `held` are COUNTED_MOST at most; days without any are missing.
 
     `failing_since`: when the first of the failures in a row was; None: its last attempt was well.
@@ -46,7 +46,7 @@ class Standing(NamedTuple):
     days: list[DayFigures]
 
 
-def standing_of(stores: Collections, service: Service) -> Standing:
+def view_of(stores: Collections, service: Service) -> ServiceView:
     """Tell how a service does. Raises PyMongoError."""
     today = beginning(dt.datetime.now(dt.UTC), DAY)
     days = [today - count * DAY for count in range(DAYS)]
@@ -55,7 +55,7 @@ def standing_of(stores: Collections, service: Service) -> Standing:
         for day, _, figures in days_of(stores.statistics, [service.id], days)
     ]
     kept = stores.services.find_one({"_id": service.id}, {"health": 1}) or {}
-    return Standing(
+    return ServiceView(
         _waiting(stores, service, DeliveryState.OPEN),
         _waiting(stores, service, DeliveryState.HELD),
         (kept.get("health") or {}).get("failing_since"),

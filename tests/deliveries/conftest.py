@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from post_office import OPERATORS, Post, serving
 from receiving import BODY, HERE, SERVICE, Permit, Send, Serve, Wire, at_localhost
 from services_ground import config_of
 
-from service.config.schema import Config
+from service.config.schema import Config, Mail
 from service.operator.connections import Collections, collections_of
 from service.operator.services import Services
 from service.worker.deliveries.destination import Allowed
@@ -83,6 +84,26 @@ def send(closing: AsyncExitStack, permit: Permit) -> Send:
         return await senders[port].send(there, headers, body, using)
 
     return sending
+
+
+@pytest.fixture
+async def post() -> AsyncIterator[Post]:
+    made = Post()
+    server = await serving(made)
+    yield made
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.fixture
+def smtp(post: Post) -> Mail:
+    return Mail(
+        host="127.0.0.1",
+        port=post.port,
+        tls="none",
+        sender="tracker@tracker.example",
+        operators=OPERATORS,
+    )
 
 
 @pytest.fixture

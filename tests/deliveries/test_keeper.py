@@ -109,16 +109,21 @@ async def test_processes_hear_of_a_disabled_service_though_who_disabled_it_vanis
 
 @pytest.mark.parametrize("state", [ServiceState.ACTIVE, ServiceState.PAUSED])
 async def test_all_that_is_held_is_open_again_once_its_service_is_active_or_paused(
-    store: Store, keeper: Keeper, state: ServiceState
+    store: Store, keeper: Keeper, monkeypatch: pytest.MonkeyPatch, state: ServiceState
 ) -> None:
+    monkeypatch.setattr(keeper_module, "HEARD_SECONDS", 0.0)
     keep(store, service(state=state), health={"holds": True, "failing_since": NOW - 9 * DAY})
-    deliver(store, state=HELD)
+    deliver(store, 2, state=HELD)
+    await keeper.look()
+    assert health(store)["holds"], "a process that has not heard of it may hold some more"
+    deliver(store, 1, to="b" * 16, state=HELD)
+    store.deliveries.update_many({}, {"$set": {"service": "a" * 16}})
 
     await keeper.look()
 
     assert states(store) == "open open open"
     due = [each["next_at"] for each in store.deliveries.find().sort("_id")]
-    assert due == [NOW, NOW + MINUTE, NOW + 2 * MINUTE]
+    assert due == [NOW, NOW, NOW + MINUTE]
     assert "holds" not in health(store)
     assert health(store)["failing_since"] >= NOW, "its five days begin again"
 
@@ -156,6 +161,7 @@ async def test_what_joins_a_deleted_service_is_cancelled_until_all_have_heard_of
     deliver(store, 1)
 
     monkeypatch.setattr(keeper_module, "HEARD_SECONDS", 0.0)
+    await keeper.look()
     await keeper.look()
 
     assert states(store) == "cancelled cancelled"

@@ -40,26 +40,8 @@ def raised(matter: Matter, since: dt.datetime, why: str, *, grave: bool) -> Mail
     """Write the mail of an alert that is raised, or became grave."""
     at = moment(since)
     match matter.kind:
-        case "service" if grave:
-            return MailText(
-                f"Webhook service {matter.name} is disabled",
-                f"The service {matter.name} of the account {matter.account} was disabled at {at},"
-                f" because {_WHY.get(why, why)}.\n\nDestination: {matter.detail}\n\n"
-                f"What is to be delivered to it is held, and new deliveries join for"
-                f" {JOINS_FOR.days} days. Nothing of it is lost.\n\nOnce the destination works:"
-                f" python worker.py service set {matter.name} state=active\nor PATCH"
-                f' /v1/services/{matter.name} with {{"state": "active"}}. All that is held is'
-                " delivered then.\n",
-            )
         case "service":
-            return MailText(
-                f"Webhook service {matter.name} fails",
-                f"All attempts to deliver to the service {matter.name} of the account"
-                f" {matter.account} have failed since {at}.\n\nDestination: {matter.detail}\n\n"
-                "They are repeated, at growing distances. After"
-                f" {DISABLE_AFTER.days} days of failures the service is disabled.\n\n"
-                f"What each attempt was answered: GET /v1/deliveries?service={matter.name}\n",
-            )
+            return _disabled(matter, at, why) if grave else _failing(matter, at)
         case "credentials":
             return MailText(
                 f"Credentials of {matter.name} are refused",
@@ -76,8 +58,30 @@ def raised(matter: Matter, since: dt.datetime, why: str, *, grave: bool) -> Mail
     return MailText(
         f"Deliveries of {matter.account} are given up",
         f"More deliveries of the account {matter.account} are open or held than [webhooks] allows."
-        f" Since {at} the oldest ones are given up, those held first. {matter.detail}\n\n"
+        f" Since {at} the oldest ones are given up, those held first.\n\n"
         f"They are dead with the reason {why}: GET /v1/deliveries?state=dead\n",
+    )
+
+
+def _disabled(matter: Matter, at: str, why: str) -> MailText:
+    return MailText(
+        f"Webhook service {matter.name} is disabled",
+        f"The service {matter.name} of the account {matter.account} was disabled at {at}, because"
+        f" {_WHY.get(why, why)}.\n\nDestination: {matter.detail}\n\nWhat is to be delivered to it"
+        f" is held, and new deliveries join for {JOINS_FOR.days} days. Nothing is lost.\n\nOnce the"
+        f" destination works: python worker.py service set {matter.name} state=active\nor PATCH"
+        f' /v1/services/{matter.name} with {{"state": "active"}}. All that is held is delivered'
+        " then.\n",
+    )
+
+
+def _failing(matter: Matter, at: str) -> MailText:
+    return MailText(
+        f"Webhook service {matter.name} fails",
+        f"All attempts to deliver to the service {matter.name} of the account {matter.account} have"
+        f" failed since {at}.\n\nDestination: {matter.detail}\n\nThey are repeated, at growing"
+        f" distances. After {DISABLE_AFTER.days} days of failures the service is disabled.\n\n"
+        f"What each attempt was answered: GET /v1/deliveries?service={matter.name}\n",
     )
 
 
@@ -137,6 +141,11 @@ def digest_of_dead(day: dt.datetime, found: Iterable[tuple[str, str, int]]) -> M
         "By courier and reason:\n\n" + "\n".join(lines) + "\n\n"
         "python worker.py dead list shows them; dead kick tries them again.\n",
     )
+
+
+def site_of(destination: str) -> str:
+    """Name where a service delivers to; the rest of its address may be a secret."""
+    return "/".join(destination.split("/", 3)[:3])
 
 
 def moment(at: dt.datetime) -> str:

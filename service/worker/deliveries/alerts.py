@@ -35,7 +35,7 @@ from pymongo.errors import DuplicateKeyError
 
 from service.observe.events import Event
 from service.observe.log import emit
-from service.worker.deliveries.alert_texts import MailText, Matter, raised, resolved
+from service.worker.deliveries.alert_texts import MailText, Matter, raised, resolved, site_of
 from service.worker.deliveries.health import Alert, Step, Trouble, alert_in, step_of, trouble_of
 from service.worker.deliveries.keeper import COUNTS, TOO_MANY
 from service.worker.deliveries.mail import write_mail
@@ -256,4 +256,5 @@ def address_of(store: Collections, account: str) -> str:
 
 
 def _matter_of_service(document: Document) -> Matter:
-    return Matter("service", document["name"], document["account"], document["destination"])
+    site = site_of(document["destination"])
+    return Matter("service", document["name"], document["account"], site)

@@ -119,7 +119,7 @@ def disable(
 ) -> bool:
     """Disable an active service; tells whether that was done just now. Raises PyMongoError.
 
-    Deliveries that were held once are all to be open again before failures count anew.
+    Deliveries that were held once are all to be open again before failures count again.
     """
     wanted: dict[str, Any] = {"_id": service, "state": ServiceState.ACTIVE.value}
     if why is DisabledWhy.FAILING:

@@ -57,7 +57,7 @@ COUNTS = "deliveries"
 """The document of `alerts` with the newest count: `services`, their open and held deliveries."""
 
 HEARD_SECONDS = 60.0
-"""Every process has heard by then that a service is deleted, and adds no deliveries for it."""
+"""Every process has heard by then that the state of a service is another one."""
 
 GIB = 1 << 30
 LARGEST_BODY = 256 * 1024
@@ -91,7 +91,7 @@ class Keeper:
         self._changed = changed
         self._is_ours = is_ours
         self._announced: dict[str, dt.datetime | None] = {}
-        self._deleted: dict[str, float] = {}
+        self._seen: dict[str, tuple[str, float]] = {}
         self._looks = 0
 
     async def run(self) -> None:
@@ -114,13 +114,13 @@ class Keeper:
         for each in await self._store.in_background(out_of_step, services):
             name, state = each["_id"], each["state"]
             if state == ServiceState.DISABLED:
+                self._seen.pop(name, None)
                 await self._announce(name, each.get("disabled_at"))
                 await self._move_all(name, {state}, OPEN, {"state": HOLDS})
             elif state == ServiceState.DELETED:
                 await self._end_all(name)
-            elif await self._move_all(name, {state}, HOLDS, {"state": OPEN, "why": ""}):
-                now = dt.datetime.now(dt.UTC)
-                await self._store.in_background(all_open_again, services, name, now)
+            else:
+                await self._open_all(name, state)
 
     async def _announce(self, service: str, disabled_at: dt.datetime | None) -> None:
         """Have processes hear of a service that was disabled: who disabled it may have vanished."""
@@ -134,15 +134,31 @@ class Keeper:
         """Change all deliveries of a service that are in a state; False: its own has changed."""
         return await self._each_batch(move_some, service, while_in, state, change)
 
+    async def _open_all(self, service: str, state: str) -> None:
+        """Open what is held; a process that has not heard of the change may add some."""
+        opened = {"state": OPEN, "why": ""}
+        all_open = await self._move_all(service, {state}, HOLDS, opened)
+        if all_open and self._has_settled(service, state):
+            now = dt.datetime.now(dt.UTC)
+            await self._store.in_background(all_open_again, self._store.services, service, now)
+
     async def _end_all(self, service: str) -> None:
         """End what a deleted service still has; a process that has not heard of it may add some."""
         for state in (OPEN, HOLDS):
             change = _end(DeliveryState.CANCELLED, DELETED, dt.datetime.now(dt.UTC))
             await self._move_all(service, {ServiceState.DELETED.value}, state, change)
-        seen = self._deleted.setdefault(service, time.monotonic())
-        if time.monotonic() - seen >= HEARD_SECONDS:
+        if self._has_settled(service, ServiceState.DELETED):
             await self._store.in_background(note_ended, self._store.services, service)
-            del self._deleted[service]
+
+    def _has_settled(self, service: str, state: str) -> bool:
+        """Whether every process has heard by now that a service is in this state."""
+        known, since = self._seen.get(service, ("", 0.0))
+        if known != state:
+            self._seen[service] = state, time.monotonic()
+        elif time.monotonic() - since >= HEARD_SECONDS:
+            del self._seen[service]
+            return True
+        return False
 
     async def _each_batch(self, step: Callable[..., int | None], service: str, *args: Any) -> bool:
         while True:

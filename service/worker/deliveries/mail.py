@@ -6,7 +6,7 @@ member     is
 `_id`      names what the mail is about, so that the same mail is written once; its Message-ID
 `to`, `subject`, `text`
 `made_at`  when it was written down
-`next_at`  when it is tried next; whoever sends it moves that ahead first, so nobody else does
+`next_at`  when it is tried next; a sender moves that ahead first, so that no other one tries it
 `tries`    how often it was tried
 `ended_at` when the server took it, or it was given up; 30 days later it goes
 `error`    why it was given up, or was not taken the last time

@@ -100,6 +100,8 @@ def names_of(config: Config) -> Names:
         results_keep_days=config.results.keep_days,
         operations_keep_days=config.operations.keep_days,
         excerpt_days=config.results.excerpt_days,
+        deliveries_keep_days=config.webhooks.keep_days,
+        attempts_keep_days=config.webhooks.attempts_keep_days,
     )
 
 

@@ -29,6 +29,7 @@ from service.worker.tubes.put_servers import Putter
 from service.worker.upkeep.archiver import Archiver, Ears, Telling
 from service.worker.upkeep.lost_records import LostRecords
 from service.worker.upkeep.purge import Purge
+from service.worker.wiring.alerting import start_looking_after
 
 UNFIT = 1
 """The exit code of a process whose background tasks keep ending."""
@@ -99,6 +100,7 @@ async def live(config: Config, beat: Beat) -> int:
         couriers = Registry(courier_settings(config).values())
         lost = LostRecords(store, names_of(config), servers, couriers.named, lambda: archiver.works)
         background.start("lost records", lost.run)
+        start_looking_after(background, config, store, redis, lambda: archiver.works)
         await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
         background.retire()
     return UNFIT if background.unfit.is_set() else 0

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 from typing import Any
 
-from followed import NOW, SCAN, mark
+from followers import NOW, SCAN, mark
 
 from service.worker.deliveries.body import (
     BODY_MOST,

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from followed import NOW, Known, Lines, mark, marked_document, service
+from followers import NOW, Known, Lines, mark, marked_document, service
 from pymongo.errors import AutoReconnect
 
 from service.worker.deliveries import outbox as module
@@ -254,7 +254,8 @@ async def test_what_came_while_mongodb_was_away_is_told_later(
 
 
 async def test_a_mark_stays_where_mongodb_refuses_its_event(store: Store, outbox: Outbox) -> None:
-    store.tracking.database.create_collection("events", validator={"slug": {"$ne": "usps"}})
+    database, validator = store.tracking.database, {"slug": {"$ne": "usps"}}
+    database.command("collMod", "events", validator=validator)
     good = mark("2", slug=Slug("dhl"))
     store.tracking.insert_many([marked_document(mark()), marked_document(good)])
 

@@ -120,13 +120,11 @@ class Outbox:
     def __init__(self, store: Store, follows: Follows, bring_in: BringIn) -> None:
         self._store = store
         self._follows = follows
+        self.hears = follows.hears
+        """Whether changes of an account's parcels are marked: each stored answer asks."""
         self._bring_in = bring_in
         self._waiting: deque[Mark] = deque(maxlen=WAITING_MOST)
         self._noted = asyncio.Event()
-
-    def hears(self, account: Account) -> bool:
-        """Whether changes of an account's parcels are marked."""
-        return self._follows.hears(account)
 
     def note(self, marks: Sequence[Mark]) -> None:
         """Have these marks told; a majority has their documents."""

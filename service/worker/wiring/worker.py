@@ -137,18 +137,17 @@ def assemble(config: Config, parts: Parts) -> Worker:
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
     stores = dataclasses.replace(stores, tells=points.port("tells", hooks.ends))
     tracking = _tracking(config, parts, results, codes)
-    works: Mapping[str, Work] = {DELIVERY.name: hooks.work, TRACKING.name: tracking}
+    works: dict[str, Work] = {DELIVERY.name: hooks.work, TRACKING.name: tracking}
     runner = _runner(_work_of(parts, works, points), stores, tasks, slots)
     drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
-    resolve, lines = parts.registry.named, parts.lines
+    resolve = parts.registry.named
     decode = points.step("requests.decode", _decode_of(parts.others, resolve))
     handler = Handler(decode, stores, slots, runner)
-    read_drain = functools.partial(line_in, resolve=resolve, knows=lines.knows)
-    decode_drain = points.step("wait_list.decode", read_drain)
-    receiver = Receiver(handler, drainer, tasks, decode_drain)
+    read_drain = functools.partial(line_in, resolve=resolve, knows=parts.lines.knows)
+    receiver = Receiver(handler, drainer, tasks, points.step("wait_list.decode", read_drain))
     background = _unasked(parts, codes, tallying)
-    background.start("sweeper", Sweeper(stores.limits, runner, lines).run)
+    background.start("sweeper", Sweeper(stores.limits, runner, parts.lines).run)
     hooks.join(Bringing(stores.limits, runner, tasks, slots), drainer, background)
     if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
         recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings, parts.planners)
@@ -191,7 +190,7 @@ def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCount
     return TrackingWork(asks, results, codes, rules, encode_request)
 
 
-def _work_of(parts: Parts, known: Mapping[str, Work], points: FailPoints) -> WorkOf:
+def _work_of(parts: Parts, known: dict[str, Work], points: FailPoints) -> WorkOf:
     lines, named = parts.lines, {each.kind.name: each.work for each in parts.others} | known
     works = {name: points.port("work", work) for name, work in named.items()}
 

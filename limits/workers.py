@@ -44,7 +44,8 @@ class WorkerInfo:
     """One worker process as it tells itself. `since` is Unix time in seconds.
 
     `trouble`: which of its background tasks ended last, and how often. `guards`: in ms, of the
-    lines where what it measured wants more than is set (limits/rules.py).
+    lines where what it measured wants more than is set (limits/rules.py). `revision`: of the rules
+    that it goes by; a worker of a version before says none.
     """
 
     host: str
@@ -53,6 +54,7 @@ class WorkerInfo:
     since: float
     trouble: str = ""
     guards: dict[str, int] = field(default_factory=dict)
+    revision: int = 0
 
     def report(self, trouble: str) -> None:
         """Have `info` tell of it, from the next look on."""

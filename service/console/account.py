@@ -28,7 +28,7 @@ from service.console.output import agreed, moment, note, say, say_json, span, ta
 from service.operator import accounts, connections, keys, signatures
 from tracking.request import MAIN
 
-SCOPES = ("ingest", "read", "admin")
+SCOPES = ("ingest", "read", "hooks", "admin")
 
 
 def account_arguments(parser: Parser) -> None:
@@ -38,6 +38,7 @@ def account_arguments(parser: Parser) -> None:
         "add": ("Add an account.", _on_stores(_add_account)),
         "list": ("List all accounts.", _on_stores(_list_accounts)),
         "remove": (removed, _on_stores(_remove_account)),
+        "set": ("Set where alerts about its webhooks go.", _on_stores(_set_account)),
     }
     for action, each in add_actions(parser, actions).items():
         if action != "list":
@@ -45,6 +46,9 @@ def account_arguments(parser: Parser) -> None:
             each.add_argument("name", type=account_of, metavar="NAME", help=text)
         if action == "remove":
             add_yes(each)
+        if action == "set":
+            text = "alerts=ADDRESS, the mailbox that hears of them; alerts=none for nobody"
+            each.add_argument("alerts", type=alerts_of, metavar="alerts=ADDRESS", help=text)
         add_json(each)
 
 
@@ -81,7 +85,7 @@ def key_arguments(parser: Parser) -> None:
 
 
 def _add_what_it_is(parser: Parser) -> None:
-    text = "what it is good for: ingest, read, admin; several with commas"
+    text = "what it is good for: ingest, read, hooks, admin; several with commas"
     parser.add_argument("--scope", type=scopes_of, required=True, metavar="SCOPES", help=text)
     parser.add_argument(
         "--signature",
@@ -125,13 +129,32 @@ def _list_accounts(stores: connections.Collections, options: Options) -> int:
     found = accounts.accounts(stores)
     if options.json:
         for each in found:
-            members = {"account": each.name, "keys": each.keys}
+            members = {"account": each.name, "keys": each.keys, "alerts": each.alerts or None}
             say_json(members | {"made_at": each.made_at, "removed_at": each.removed_at})
         return Exit.DONE
     table(
-        ("account", "keys that work", "added", "removed"),
-        [(each.name, each.keys, moment(each.made_at), moment(each.removed_at)) for each in found],
+        ("account", "keys that work", "added", "removed", "alerts"),
+        [
+            (each.name, each.keys, moment(each.made_at), moment(each.removed_at), each.alerts)
+            for each in found
+        ],
     )
+    return Exit.DONE
+
+
+def alerts_of(text: str) -> str:
+    """Read `alerts=ADDRESS`; "" for none."""
+    name, _, address = text.partition("=")
+    if name != "alerts" or not address:
+        raise argparse.ArgumentTypeError(f"{text!r}: write alerts=ADDRESS, or alerts=none")
+    return "" if address == "none" else address
+
+
+def _set_account(stores: connections.Collections, options: Options) -> int:
+    accounts.set_alerts(stores, options.name, options.alerts)
+    where = f"go to {options.alerts}" if options.alerts else "go to nobody by mail"
+    words = f"alerts about the webhooks of {options.name} {where}"
+    tell({"account": options.name, "alerts": options.alerts or None}, words, as_json=options.json)
     return Exit.DONE
 
 

@@ -31,8 +31,8 @@ Puts tracking requests, and tells what became of them.
 Until the first key is made, programs of the same machine are served without one. From then on a \
 request sends a key, as the header `as-api-key` or as `Authorization: Bearer KEY`. An operation \
 names the scope that its key needs: `ingest` puts requests, `read` asks what became of them, \
-`admin` is the operators'. Requests with a key may have to be signed, as docs/http.md says. What \
-another account owns is 404.
+`hooks` with `read` has webhooks sent, `admin` is the operators'. Requests with a key may have to \
+be signed, as docs/http.md says. What another account owns is 404.
 
 Every refusal is a problem of RFC 9457: `detail` says what is wrong and what to send instead. \
 Every answer has a header `X-Request-Id`. What is asked by GET may be asked by HEAD."""

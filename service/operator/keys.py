@@ -25,6 +25,7 @@ class Scope(StrEnum):
 
     INGEST = "ingest"
     READ = "read"
+    HOOKS = "hooks"
     ADMIN = "admin"
 
 

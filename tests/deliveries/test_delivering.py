@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from engine import DELIVERED, DOWN, REFUSED, Engine, Receiver, World, deliveries_of, service
+from engine import DELIVERED, DOWN, REFUSED, Engine, World, deliveries_of, service
 from redis.asyncio import Redis
 
 from service.worker.deliveries import attempt, filler, work

@@ -340,13 +340,9 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
     """Write a request for admit.lua; what is absent or plain is left out."""
     number = own_number(request.number, account_of(request))
     body: dict[str, object] = {"number": number, "job": job_key}
-    texts = (
-        ("id", request.id),
-        ("trace", request.traceparent),
-        ("resend_of", request.resend_of),
-        ("webhook", request.webhook),
-    )
-    body.update({name: text for name, text in texts if text is not None})
+    texts = {"id": request.id, "trace": request.traceparent, "webhook": request.webhook}
+    texts["resend_of"] = request.resend_of
+    body.update({name: text for name, text in texts.items() if text is not None})
     times = (("age", request.max_age), ("till", request.expires_at), ("put", request.put_at))
     body.update({name: round(seconds * 1000) for name, seconds in times if seconds is not None})
     if request.given != request.number:

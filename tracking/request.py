@@ -119,7 +119,7 @@ class TrackingRequest(NamedTuple):
     `resend_of` is the id of the operation that this one repeats. `put_at` is Unix time in seconds
     at which its producer put it, None where it does not say so. `alone`: a courier's answer to
     several numbers left this one out, so it rides with no others. `webhook` names the service that
-    is told of the end of its operation; only a request with an id has one.
+    hears of the end of its operation; only a request with an id has one.
     """
 
     slug: Slug

@@ -89,7 +89,7 @@ class Operation(msgspec.Struct, rename="camel"):
     resend_of: Annotated[
         str | UnsetType, Meta(description="the id of the operation that it repeats")
     ] = UNSET
-    webhook: Annotated[str | UnsetType, Meta(description="the service that is told of its end")] = (
+    webhook: Annotated[str | UnsetType, Meta(description="the service that hears of its end")] = (
         UNSET
     )
     replied_at: Annotated[

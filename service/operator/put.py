@@ -93,7 +93,7 @@ class _Posted(_Asked):
     id: Annotated[_ID | None, Meta(description="your own id: sent again, it is one request")] = None
     origin: Annotated[Origin | None, Meta(description="AUTOMATIC yields to MANUAL")] = None
     webhook: Annotated[
-        _SERVICE | None, Meta(description="the service that is told of its end; it needs an `id`")
+        _SERVICE | None, Meta(description="the service that hears of its end; it needs an `id`")
     ] = None
 
 

@@ -49,9 +49,10 @@ async def test_every_member_of_a_payload_reaches_the_job_and_no_other(
         "origin": "AUTOMATIC",
         "max_age": 0,
         "expires_in": 60,
+        "webhook": "shop",
         "tracking_postal_code": "8000",
     }
-    ours = {"account": "somebody", "webhook": "x", "type": "wait_list"}
+    ours = {"account": "somebody", "resend_of": "x", "type": "wait_list"}
     traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
     response = await post(client, USPS | members | {"id": "order-7"} | ours, traceparent=traced)

@@ -134,7 +134,7 @@ async def test_where_nobody_follows_a_document_has_no_such_member(
     assert "untold" not in found(store)
 
 
-async def test_marks_stay_whoever_writes_next(
+async def test_marks_stay_when_somebody_else_writes(
     store: Store, followed: Trackings, trackings: Trackings
 ) -> None:
     await answered(followed, call(), on_its_way(FIRST))

@@ -8,7 +8,7 @@ An operation, as JSON:
   at          ms, when it was admitted
   put         ms, when its producer put it, where it said so
   resend_of   the id of the operation that it repeats
-  webhook     the service that is told of its end
+  webhook     the service that hears of its end
   auto        its request is AUTOMATIC
   age, till   ms, of its request, while it is open (has not ended)
   startedAt, finishedAt, output      from RUNNING on

@@ -67,17 +67,20 @@ def operation_data(document: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def event_document(  # noqa: PLR0913 - the members of a document, by their names
+def event_document(
     *,
     name: str,
     account: Account,
     event: EventName,
     at: dt.datetime,
     bodies: Mapping[Format, bytes],
-    parcel: str = "",
-    operation: str = "",
+    **about: str,
 ) -> Document:
-    """Make the document of an event; `parcel` is `<slug>:<number>`, "" for an event of none."""
+    """Make the document of an event.
+
+    `about`: `parcel`, which is `<slug>:<number>`, and `operation`, as far as there are any.
+    """
+    parcel, operation = about.get("parcel", ""), about.get("operation", "")
     slug, _, number = parcel.partition(":")
     return {
         "_id": name,

@@ -10,9 +10,9 @@ take the marks away     deliveries that are due: the filler brings them in (fill
 bring the deliveries in nothing
 ======================= ===========================================================================
 
-What a writer of this process marked is told at once; what others left, or what came while MongoDB
-was away, is found by a sweep over a partial index. A change of which nobody wants to hear loses its
-mark, and nothing else is written.
+Of what a writer of this process marked the outbox tells at once; what others left, or what came
+while MongoDB was away, a sweep finds over a partial index. A change of which nobody wants to hear
+loses its mark, and nothing else is written.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from tracking.errors import ResultsDown
 from tracking.request import Account
 
 TOGETHER_MOST = 100
-"""Marks that are told in one go."""
+"""Marks of one go."""
 
 WAITING_MOST = 10_000
 """Marks that a process holds until it has told of them; of more the sweep tells."""
@@ -239,7 +239,7 @@ def delivery_of(change: str, event: Document, service: Service) -> Delivery:
 def insert(stores: Collections, told: Sequence[Told]) -> Inserted:
     """Insert events, then their deliveries; what is there already stays. Raises PyMongoError.
 
-    A parcel that was forgotten meanwhile is told of to nobody.
+    Nobody hears of a parcel that was forgotten meanwhile.
     """
     if not told:
         return Inserted([], {})

@@ -16,7 +16,7 @@ A parcel of which nothing is stored stands as one that its courier does not know
 that says so is no change.
 
 The write that changes a document adds a mark to its list `untold`, where somebody may follow the
-parcel. It stands there until the change is told (deliveries/outbox.py), whatever dies meanwhile.
+parcel. It stands there until the outbox has told of the change (deliveries/outbox.py).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WATCHED = ("tag", "subtag", "expected_delivery", "checkpoints")
 """Members of a document that make a change when they do."""
 
 TOLD = (*CONTENT, "delivered", "active", "tracked_count", "updated_at")
-"""Members of a document that its followers are told."""
+"""Members of a document that its followers hear of."""
 
 MARKS_MOST = 20
 """Marks of a document: so many changes of one parcel wait only where nobody tells of any."""
@@ -129,7 +129,7 @@ def marked(before: Document | None, after: Document, at: datetime) -> tuple[Docu
     """Add the mark of a change to the document that is about to be written, if it is one.
 
     `before`: what is stored of the same parcel. Of MARKS_MOST marks the last one and the new one
-    become one, under a new id: the last one may be told meanwhile, and be pulled.
+    become one, under a new id: the outbox may be telling of the last one, and pulls it then.
     """
     events = events_of(before, after)
     if not events:

@@ -100,6 +100,8 @@ def names_of(config: Config) -> Names:
         results_keep_days=config.results.keep_days,
         operations_keep_days=config.operations.keep_days,
         excerpt_days=config.results.excerpt_days,
+        deliveries_keep_days=config.webhooks.keep_days,
+        attempts_keep_days=config.webhooks.attempts_keep_days,
     )
 
 
@@ -262,24 +264,7 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
 def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
     """The indexes of every collection, by its attribute in `Collections`."""
     return {
-        "tracking": (
-            # For re-checks.
-            Index(
-                ("active", "slug", "check_pace", "next_check_at"),
-                {"active": True, "next_check_at": {"$gt": EPOCH}},
-            ),
-            # A reader pages through many parcels of one instant (examples/read_changes.py).
-            Index(("updated_at", "_id")),
-            Index(("tag", "slug")),
-            Index(
-                ("updated_at",),
-                {"active": False, **NONE_UNTOLD},
-                names.results_keep_days,
-                KEEP_TOLD_INDEX,
-            ),
-            Index(("attempts.at",), HAS_EXCERPT),
-            Index((f"{UNTOLD}.at",), HAS_UNTOLD),
-        ),
+        "tracking": _of_tracking(names),
         "past": (
             Index(("slug", "tracking_number")),
             Index(("updated_at",), None, names.results_keep_days, KEEP_DAYS_INDEX),
@@ -301,6 +286,27 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
         **_webhooks(names),
     }
+
+
+def _of_tracking(names: Names) -> Sequence[Index]:
+    return (
+        # For re-checks.
+        Index(
+            ("active", "slug", "check_pace", "next_check_at"),
+            {"active": True, "next_check_at": {"$gt": EPOCH}},
+        ),
+        # A reader pages through many parcels of one instant (examples/read_changes.py).
+        Index(("updated_at", "_id")),
+        Index(("tag", "slug")),
+        Index(
+            ("updated_at",),
+            {"active": False, **NONE_UNTOLD},
+            names.results_keep_days,
+            KEEP_TOLD_INDEX,
+        ),
+        Index(("attempts.at",), HAS_EXCERPT),
+        Index((f"{UNTOLD}.at",), HAS_UNTOLD),
+    )
 
 
 def change_each(

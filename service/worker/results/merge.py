@@ -233,7 +233,7 @@ def _is_recycled(old: Document, content: Document) -> bool:
 
 
 def _past(old: Document) -> Document:
-    # What is still to be told of it stays where it is looked for: in the parcel's document.
+    # What nobody has told of yet stays where it is looked for: in the parcel's document.
     told = {name: value for name, value in old.items() if name != UNTOLD}
     return told | {"_id": f"{old['_id']}:{old['checkpoints'][0]['checkpoint_time']}"}
 

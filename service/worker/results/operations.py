@@ -12,7 +12,7 @@ origin       `"MANUAL"` or `"AUTOMATIC"`
 state        SUCCESS, ERROR or CANCELLED
 output       what its status told
 resend_of    the id of the operation that it repeats, or null
-webhook      the service that is told of its end, where its request named one
+webhook      the service that hears of its end, where its request named one
 put_at       when its producer put it, or null where it did not say so (`meta.enqueued_at`)
 admitted_at  when a worker took it
 started_at   when the call was granted that ended it, or null

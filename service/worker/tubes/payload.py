@@ -177,7 +177,7 @@ def webhook_of(value: Any, identity: str | None) -> str | None:
     """Read the service that a request names. Raises MalformedJob, also where it has no id."""
     name = _service(value)
     if name is not None and identity is None:
-        why = "`webhook` goes with an `id`: the service is told by it what has ended"
+        why = "`webhook` goes with an `id`, by which the service knows what has ended"
         raise MalformedJob("bad_webhook", why)
     return name
 

@@ -295,6 +295,16 @@ class MalformedCounts(Protocol):
         """Count a job. Written later: it neither waits nor fails."""
 
 
+class Tells(Protocol):
+    """Tells services of ends that no operation has."""
+
+    async def refused(self, letter: DeadLetter, service: str) -> None:
+        """Tell a request's service, by its name, that the request was not taken.
+
+        The letter names its operation. Idempotent. Raises ResultsDown: repeat it.
+        """
+
+
 class DeadLetters(Protocol):
     """The collection `dead`."""
 

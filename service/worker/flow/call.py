@@ -33,6 +33,7 @@ from service.ports import (
     Mirror,
     Outcome,
     Results,
+    Tells,
     Work,
 )
 from service.worker.flow.tasks import CallSlots, Deadlines, Tasks, keep_trying
@@ -96,6 +97,8 @@ class Stores:
     """Whether a worker process that lives knows a courier of this slug. Raises LimitsDown."""
     mirror: Mirror | None = None
     """Where what waits in Redis is written too, before its job goes; None: nowhere."""
+    tells: Tells | None = None
+    """Who tells the service that a request named that it was not taken; None: nobody."""
 
 
 class CallEnds:

@@ -46,6 +46,7 @@ from service.worker.tubes.payload import (
     request_from,
     slug_named,
     text_of,
+    webhook_of,
 )
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import TRACKING, Line, courier_line, slug_of
@@ -92,7 +93,9 @@ def decode_request(
     except MalformedJob as error:
         error.slug, error.number = named_in(read, resolve)
         with suppress(MalformedJob):
-            error.operation = operation_named(_payload(_job(read, REQUESTS_TUBE)))
+            payload = _payload(_job(read, REQUESTS_TUBE))
+            error.operation = operation_named(payload)
+            error.webhook = webhook_of(payload.get("webhook"), error.operation)
         raise
 
 

@@ -26,6 +26,7 @@ from mutants.catalogue import (
     slots,
     stores,
     tubes,
+    untold,
 )
 from mutants.mutant import Mutant
 
@@ -50,6 +51,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     *stores.MUTANTS,
     *plans.MUTANTS,
     *forgetting.MUTANTS,
+    *untold.MUTANTS,
     *archive.MUTANTS,
     *outside.MUTANTS,
     *judges.MUTANTS,

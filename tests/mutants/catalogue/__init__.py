@@ -23,6 +23,7 @@ from mutants.catalogue import (
     recovery,
     room,
     rules,
+    sending,
     slots,
     stores,
     tubes,
@@ -52,5 +53,6 @@ CATALOGUE: tuple[Mutant, ...] = (
     *forgetting.MUTANTS,
     *archive.MUTANTS,
     *outside.MUTANTS,
+    *sending.MUTANTS,
     *judges.MUTANTS,
 )

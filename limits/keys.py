@@ -201,9 +201,9 @@ def status(operation: str) -> str:
     return f"{STATUS}{operation}"
 
 
-def planner(slug: str) -> str:
-    """Who plans the re-checks of a courier."""
-    return f"tracking:planner:{slug}"
+def planner(line: str) -> str:
+    """Who plans the re-checks of a courier, or fills the line of a service."""
+    return f"tracking:planner:{line}"
 
 
 def ten_seconds(at: int) -> str:
@@ -340,8 +340,9 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
     """Write a request for admit.lua; what is absent or plain is left out."""
     number = own_number(request.number, account_of(request))
     body: dict[str, object] = {"number": number, "job": job_key}
-    texts = (("id", request.id), ("trace", request.traceparent), ("resend_of", request.resend_of))
-    body.update({name: text for name, text in texts if text is not None})
+    texts = {"id": request.id, "trace": request.traceparent, "webhook": request.webhook}
+    texts["resend_of"] = request.resend_of
+    body.update({name: text for name, text in texts.items() if text is not None})
     times = (("age", request.max_age), ("till", request.expires_at), ("put", request.put_at))
     body.update({name: round(seconds * 1000) for name, seconds in times if seconds is not None})
     if request.given != request.number:
@@ -374,6 +375,8 @@ def write_verdict(
         body["fields"] = dict(fields)
     if verdict.setback is not None:
         body["setback"] = _setback(verdict.setback)
+    if verdict.unsent:
+        body["unsent"] = True
     return _encode(body | _told(verdict.attempt))
 
 
@@ -409,7 +412,7 @@ def _setback(setback: Setback) -> dict[str, object]:
         body["patience"] = round(setback.patience * 1000)
     if setback.firm:
         body["firm"] = True
-    return body
+    return body | ({"fields": dict(setback.fields)} if setback.fields else {})
 
 
 def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:

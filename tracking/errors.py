@@ -45,12 +45,14 @@ class MalformedJob(TrackingError):
 
     `reason` is a short fixed word for lists and counters (`bad_json`, `unknown_slug`, …);
     `detail` is for a person and names what is wrong and what to write. `slug` and `number` are what
-    the body names, unchecked, and `operation` its id; None where it names none.
+    the body names, unchecked, and `operation` its id; None where it names none. `webhook`: the
+    service that is to hear of it.
     """
 
     slug: str | None = None
     number: str | None = None
     operation: str | None = None
+    webhook: str | None = None
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

@@ -123,12 +123,14 @@ DELIVERY = Kind(
         {
             "destination_down": Brake(20, first_seconds=300.0, cap_seconds=3_600.0),
             "rate_limited": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),
+            # A worker that cannot sign; another one may.
+            "no_key": Brake(after=1, first_seconds=60.0, cap_seconds=60.0),
         }
     ),
     spares=False,
 )
 
-KINDS = (TRACKING,)
+KINDS = (TRACKING, DELIVERY)
 
 
 class Asked(Protocol):
@@ -162,6 +164,11 @@ def service_of(line: Line) -> str:
 def kind_of(line: Line) -> Kind | None:
     """Find the kind of a line; None for one that only a later version knows: it waits."""
     return next((kind for kind in KINDS if kind.form.fullmatch(line)), None)
+
+
+def is_courier(line: Line) -> bool:
+    """Whether a line is that of a courier: lists of couriers show no other."""
+    return kind_of(line) is TRACKING
 
 
 def slug_of(line: Line) -> Slug:

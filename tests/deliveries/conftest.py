@@ -1,4 +1,4 @@
-"""A sender, and receivers on the loopback interface that speak raw HTTP."""
+"""A sender, and receivers on the loopback interface that speak raw HTTP; and services."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import asyncio
 import contextlib
 import ssl
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from post_office import OPERATORS, Post, serving
 from receiving import BODY, HERE, SERVICE, Permit, Send, Serve, Wire, at_localhost
+from services_ground import config_of
 
+from service.config.schema import Config, Mail
+from service.operator.connections import Collections, collections_of
+from service.operator.services import Services
 from service.worker.deliveries.destination import Allowed
 from service.worker.deliveries.sender import Sender, Sent
 from service.worker.deliveries.service import Service
@@ -79,3 +84,41 @@ def send(closing: AsyncExitStack, permit: Permit) -> Send:
         return await senders[port].send(there, headers, body, using)
 
     return sending
+
+
+@pytest.fixture
+async def post() -> AsyncIterator[Post]:
+    made = Post()
+    server = await serving(made)
+    yield made
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.fixture
+def smtp(post: Post) -> Mail:
+    return Mail(
+        host="127.0.0.1",
+        port=post.port,
+        tls="none",
+        sender="tracker@tracker.example",
+        operators=OPERATORS,
+    )
+
+
+@pytest.fixture
+def config(mongo_uri: str, database: str, redis_url: str) -> Config:
+    """Of the test's servers, with keys for secrets."""
+    return config_of(mongo_uri, database, redis_url)
+
+
+@pytest.fixture
+def stores(config: Config) -> Iterator[Collections]:
+    with collections_of(config) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ours(config: Config, stores: Collections) -> Services:
+    """The services of all accounts, as people and programs change them."""
+    return Services(config, stores)

@@ -200,3 +200,11 @@ async def test_a_start_goes_on_trying_only_where_that_may_help(
     store: Any = Prepares(said)
     with pytest.raises(leads_to):
         await _prepared(store)
+
+
+async def test_unique_indexes_of_the_worker_itself_are_in_nobodys_way(
+    store: Store, bucket: Database[Any]
+) -> None:
+    await store.prepare()
+
+    assert look(bucket) == []

@@ -15,7 +15,8 @@ cancelled by hand, or nobody needs it any more              final; open again by
 ========= ================================================= =======================================
 
 An attempt is number `made` + 1 of its delivery, over all rounds; a resend begins a new round, which
-has all attempts of the service again. Each change is one compare-and-set on (`round`, `made`).
+has all attempts of the service again. `made` - `round_from` of them are charged to the round. Each
+change is one compare-and-set on (`round`, `made`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ ID_BYTES = 15
 ROUND, MADE = "round", "made"
 """Fields of the request for a delivery: which attempt it was brought in for."""
 
+PROBE = "probe"
+"""A field of the request for one that is not due: a resting line is tried by it."""
+
 
 class DeliveryState(StrEnum):
     """The state of a delivery, by the table above."""
@@ -53,7 +57,9 @@ FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.DEAD, DeliveryState.CA
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery as it is stored. `round_from`: attempts that were made before this round began.
+    """A delivery as it is stored.
+
+    `round_from`: attempts that were made before this round began, and uncharged ones since then.
 
     `event` is the id of its event, in the collection `events`. `parcel` is `<slug>:<number>`, ""
     for an event of no parcel; `operation` the id of the operation that ended. `why`: the reason of
@@ -81,11 +87,16 @@ class Delivery:
         """The line on which it waits."""
         return service_line(self.service)
 
-    def request(self) -> TrackingRequest:
+    def request(self, *, probe: bool = False) -> TrackingRequest:
         """Ask for its next attempt: the request that is brought in on its line."""
         number = Number(self.id)
-        fields = {ROUND: str(self.round), MADE: str(self.made)}
+        fields = {ROUND: str(self.round), MADE: str(self.made)} | ({PROBE: "1"} if probe else {})
         return TrackingRequest(Slug(self.line), number, number, fields=fields)
+
+    @property
+    def key(self) -> str:
+        """The key of that request, which stands in for that of a job."""
+        return f"{self.id}:{self.round}:{self.made}"
 
 
 def digest(*parts: str) -> str:

@@ -30,6 +30,8 @@ from typing import Any
 
 from yarl import URL
 
+from service.config.schema import Config
+
 PORTS = frozenset({443, 8443})
 ADDRESS_MOST = 2_048
 """Characters of an address."""
@@ -118,6 +120,15 @@ class Allowed:
 
 
 NOTHING_MORE = Allowed()
+
+
+def allowed_of(config: Config, account: str) -> Allowed:
+    """Say what the operator allows an account (`[webhooks.allowed.<account>]`)."""
+    found = config.webhooks.allowed.get(account)
+    if found is None:
+        return NOTHING_MORE
+    networks = tuple(map(ipaddress.ip_network, found.networks))
+    return Allowed(networks, found.http, frozenset(found.ports))
 
 
 def parse_destination(text: str, allowed: Allowed = NOTHING_MORE, own: Collection[str] = ()) -> URL:

@@ -73,7 +73,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service as it is stored. `secrets`: the newest first; several while they are rotated."""
+    """A service as it is stored. `secrets`: the newest first; several while they are rotated.
+
+    `disabled_at`, `disabled_why` are of one that is disabled (health.py).
+    """
 
     id: str
     account: Account
@@ -90,6 +93,8 @@ class Service:
     timeout_seconds: float = 15.0
     ordered: bool = False
     state: ServiceState = ServiceState.ACTIVE
+    disabled_at: dt.datetime | None = None
+    disabled_why: str = ""
 
     @property
     def line(self) -> Line:
@@ -127,6 +132,8 @@ def document_of(service: Service) -> dict[str, Any]:
         "timeout_seconds": service.timeout_seconds,
         "ordered": service.ordered,
         "state": service.state.value,
+        "disabled_at": service.disabled_at,
+        "disabled_why": service.disabled_why,
     }
 
 
@@ -153,4 +160,6 @@ def service_in(document: Mapping[str, Any]) -> Service:
         timeout_seconds=document["timeout_seconds"],
         ordered=document["ordered"],
         state=ServiceState(document["state"]),
+        disabled_at=document.get("disabled_at"),
+        disabled_why=document.get("disabled_why", ""),
     )

@@ -20,7 +20,7 @@ import asyncio
 import heapq
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from service.observe.log import emit_unexpected
@@ -67,6 +67,8 @@ class Drainer:
         self._brought: dict[Line, int] = {}
         self._sooner = asyncio.Event()
         self._retired = False
+        self.claimed: Callable[[Line], None] = lambda _: None
+        """Hears of each line for which a drain job came, whether anything waits there or not."""
         slots.waiting.wake = self._sooner.set
         runner.schedule = self.schedule
 
@@ -91,6 +93,7 @@ class Drainer:
         room = self._slots.reserve(FEWEST_IN_ONE_TAKE)
         result = await self._take(line, room, claims=True)
         await self._go_on(line, result, job)
+        self.claimed(line)
 
     async def retry_later(self, line: Line, job: Job) -> None:
         """Schedule `line` again after a defect came up over it. One drain job of it is kept."""

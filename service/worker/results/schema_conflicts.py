@@ -28,7 +28,7 @@ from service.worker.results.dead import document_of
 from service.worker.results.document import begun, content_of, with_attempt
 from tracking.call import Attempt, DeadLetter
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
-from tracking.request import Number, Slug, TrackingRequest
+from tracking.request import MAIN, Number, Slug, TrackingRequest
 
 ID = "_id"
 _IDENTITIES = {
@@ -80,7 +80,7 @@ def _identity(stores: Collections, attribute: str, specs: Mapping[str, Spec]) ->
     """
     identity = _IDENTITIES.get(attribute, frozenset({ID}))
     if any(_is_for_one_account(each, identity) for each in specs.values()) and (
-        attribute in _OF_ACCOUNTS and stores.accounts.find_one({}, {ID: 1})
+        attribute in _OF_ACCOUNTS and stores.accounts.find_one({ID: {"$ne": MAIN}}, {ID: 1})
     ):
         return identity | {"account"}
     return identity
@@ -108,6 +108,8 @@ def _of_indexes(
 ) -> Iterator[Conflict]:
     for name, spec in specs.items():
         members = {member for member, _ in spec["key"]}
+        if any(index.unique and index.is_served_by(spec) for index in wanted):
+            continue  # the worker's own
         if spec.get("unique") and ID not in members and not identity <= members:
             what = f"has a unique index {name} on {where}: two documents with the same "
             what += f"{' and '.join(sorted(members))} could not be written"

@@ -29,14 +29,18 @@ from limits.failure import redis_down
 from limits.jobs import Defects
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline, confirmations
-from limits.rules import RuleBook
+from limits.rules import Changes, RuleBook
 from limits.workers import Planners, WorkerInfo, is_known
 from service import VERSION
 from service.config.domain import courier_settings, redis_address
 from service.config.machine import kept_below
-from service.config.schema import Config, limits_for
+from service.config.schema import Config, delivery_lease_seconds, limits_for
 from service.observe.events import Event
 from service.observe.log import emit
+from service.worker.deliveries.destination import allowed_of
+from service.worker.deliveries.lines import ServiceLines
+from service.worker.deliveries.sender import Sender
+from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.flow.tasks import keep_trying
 from service.worker.preflight.judgement import Finding, Grade, UnsafeServer, insist
 from service.worker.preflight.survey import Look, survey, vet_redis
@@ -45,8 +49,15 @@ from service.worker.results.database import names_of
 from service.worker.results.failure import is_lasting, mongodb_down
 from service.worker.results.limit_changes import read_changes
 from service.worker.tubes.put_servers import Putter
-from service.worker.wiring.lines import AllLines, CourierLines, Works, resume_where_changed
+from service.worker.wiring.lines import (
+    AllLines,
+    CourierLines,
+    KindLines,
+    Works,
+    resume_where_changed,
+)
 from tracking.errors import ResultsDown, StoreError
+from tracking.line import DELIVERY
 
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
@@ -58,6 +69,11 @@ class Parts:
 
     registry: Registry
     lines: AllLines
+    others: Works
+    subscriptions: Subscriptions
+    sender: Sender
+    redis: Redis
+    book: RuleBook
     limiter: Limiter
     standings: LineSnapshots
     planners: Planners
@@ -78,27 +94,38 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
     `others`: what it does besides asking couriers. UnsafeServer: do not try again.
     """
     registry = Registry(courier_settings(config).values())
-    lines = AllLines(CourierLines(config, registry), others)
     redis = open_redis(redis_address(config))
     closing.push_async_callback(redis.aclose)
     store = _store(config)
     closing.push_async_callback(store.close)
+    subscriptions = Subscriptions(store, config.webhooks.timeout_seconds)
+    services = KindLines(DELIVERY, ServiceLines(config, subscriptions))
+    lines = AllLines(CourierLines(config, registry), [*others, services])
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
     who = WorkerInfo(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
-    book = RuleBook(lines.rules_of, lambda: store.on_reader(read_changes, store.limits))
-    limiter = _limiter(config, redis, _policy(config, who, lines), book, _vetting(config))
+    book = RuleBook(lines.rules_of, functools.partial(_read_rules, store, subscriptions))
+    outlast = functools.partial(_longest_seconds, subscriptions)
+    limiter = _limiter(config, redis, _policy(config, who, lines), book, outlast)
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
     await _after_older_versions(redis, book)
+    await keep_trying(subscriptions.learn)
     await keep_trying(lambda: limiter.start(lines.known()))
     await keep_trying(lambda: resume_where_changed(Pauses(redis, book.rules_of), lines))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)
+    sender = _sender(config)
+    closing.push_async_callback(sender.close)
     return Parts(
         registry,
         lines,
+        others,
+        subscriptions,
+        sender,
+        redis,
+        book,
         limiter,
         LineSnapshots(redis, book.rules_of, book),
         Planners(redis, secrets.token_hex(8)),
@@ -112,6 +139,18 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
         functools.partial(is_known, redis),
         functools.partial(survey, config, redis, store.client),
     )
+
+
+async def _read_rules(store: Store, subscriptions: Subscriptions) -> Changes:
+    """Read what goes by the revision of the rules: limits, and services. Raises ResultsDown."""
+    changes = await store.on_reader(read_changes, store.limits)
+    await subscriptions.learn()
+    return changes
+
+
+def _sender(config: Config) -> Sender:
+    allowed = functools.cache(functools.partial(allowed_of, config))
+    return Sender(allowed, config.webhooks.own_names, kept_below(config.worker))
 
 
 async def _after_older_versions(redis: Redis, book: RuleBook) -> None:
@@ -186,13 +225,23 @@ def _policy(config: Config, who: WorkerInfo, lines: AllLines) -> Policy:
     )
 
 
-def _limiter(config: Config, redis: Redis, policy: Policy, book: RuleBook, vet: Vet) -> Limiter:
+def _longest_seconds(subscriptions: Subscriptions) -> float:
+    return subscriptions.longest_seconds
+
+
+def _limiter(
+    config: Config, redis: Redis, policy: Policy, book: RuleBook, outlast: Callable[[], float]
+) -> Limiter:
+    """Build it; `outlast`: how long a call may take on lines that come and go, in seconds."""
     clock = Clock()
     pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
     tables = [config.limits, *(limits_for(config, slug) for slug in config.limits.slugs)]
     timeout = max(limits.call_timeout_seconds for limits in tables)
     lease = max(limits.lease_seconds for limits in tables)
-    epoch = Epoch(pipeline, timeout, _lost, watched=bool(config.redis.sentinels), vet=vet)
+    lease = max(lease, delivery_lease_seconds(config, config.webhooks.timeout_seconds))
+    watched = bool(config.redis.sentinels)
+    epoch = Epoch(pipeline, timeout, _lost, watched=watched, vet=_vetting(config))
+    epoch.outlast = outlast
     pipeline.quiet_after_leap(lease, functools.partial(_lost, Loss.LEAPT))
     return Limiter(pipeline, clock, epoch, book, policy)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ from service.observe.background import Background
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Job, Work
+from service.worker.flow.bring import Bringing
 from service.worker.flow.call import CallRunner, Stores, WorkOf
 from service.worker.flow.drain import Drainer
 from service.worker.flow.group import GroupRunner
@@ -51,7 +52,8 @@ from service.worker.wiring.connect import Parts, connect, warn_of
 from service.worker.wiring.failpoints import FailPoints
 from service.worker.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
 from service.worker.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
-from tracking.line import TRACKING, Line
+from service.worker.wiring.webhooks import Webhooks
+from tracking.line import DELIVERY, TRACKING, Line
 from tracking.request import Slug, TrackingRequest
 
 JOBS_ADMITTED = 400
@@ -127,16 +129,19 @@ def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     points = FailPoints.from_environment()
     recheck_of = functools.cache(functools.partial(recheck_for, config))
-    results = Trackings(parts.store, recheck_of)
+    hooks = Webhooks(config, parts, points)
+    results = Trackings(parts.store, recheck_of, hooks.outbox)
     slots = CallSlots(config.worker.concurrency, results)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
     tracking = _tracking(config, parts, results, codes)
-    runner = _runner(_work_of(parts.lines, tracking, points), stores, tasks, slots)
+    works = {each.kind.name: each.work for each in parts.others}
+    works |= {DELIVERY.name: hooks.work, TRACKING.name: tracking}
+    runner = _runner(_work_of(parts.lines, works, points), stores, tasks, slots)
     drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
     resolve, lines = parts.registry.named, parts.lines
-    decode = points.step("requests.decode", _decode_of(lines.others, resolve))
+    decode = points.step("requests.decode", _decode_of(parts.others, resolve))
     handler = Handler(decode, stores, slots, runner)
     read_drain = functools.partial(line_in, resolve=resolve, knows=lines.knows)
     decode_drain = points.step("wait_list.decode", read_drain)
@@ -146,6 +151,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     background.start("code counts", codes.run)
     background.start("servers", functools.partial(watch, parts.look, warn_of))
     background.start("statistics", tallying.run)
+    hooks.join(Bringing(stores.limits, runner, tasks, slots), drainer, background)
     if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
         recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings, parts.planners)
         background.start("re-checks", recheck.run)
@@ -179,8 +185,7 @@ def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCount
     return TrackingWork(asks, results, codes, rules, encode_request)
 
 
-def _work_of(lines: AllLines, tracking: Work, points: FailPoints) -> WorkOf:
-    works = {each.kind.name: each.work for each in lines.others} | {TRACKING.name: tracking}
+def _work_of(lines: AllLines, works: Mapping[str, Work], points: FailPoints) -> WorkOf:
     works = {name: points.port("work", work) for name, work in works.items()}
 
     @functools.lru_cache(LINES_MOST)  # every call asks several times, and a line keeps its kind

@@ -24,6 +24,7 @@ from service.worker.deliveries.delivery import Delivery
 from service.worker.deliveries.filler import LEASE_SECONDS, Filler
 from service.worker.deliveries.health_notes import Healths
 from service.worker.deliveries.keeping import Keeping
+from service.worker.deliveries.operation_ends import OperationEnds
 from service.worker.deliveries.outbox import Outbox
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.signing import Signer
@@ -37,7 +38,10 @@ from service.worker.wiring.failpoints import FailPoints
 
 
 class Webhooks:
-    """What a worker has for deliveries. `outbox` hears of changes, `work` makes the attempts."""
+    """What a worker has for deliveries.
+
+    `outbox` hears of changes, `ends` of requests that are not taken; `work` makes the attempts.
+    """
 
     def __init__(self, config: Config, parts: Parts, points: FailPoints) -> None:
         keys = config.webhooks.keys
@@ -48,6 +52,7 @@ class Webhooks:
         )
         self._filler: Filler | None = None
         self.outbox = Outbox(store, parts.subscriptions, self._bring_in)
+        self.ends = OperationEnds(store, parts.subscriptions, self._bring_in)
         self.work = DeliveryWork(
             points.port("deliveries", Deliveries(store)),
             parts.subscriptions.by_line,

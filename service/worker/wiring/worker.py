@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -134,6 +135,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     slots = CallSlots(config.worker.concurrency, results)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
+    stores = dataclasses.replace(stores, tells=points.port("tells", hooks.ends))
     tracking = _tracking(config, parts, results, codes)
     works = {each.kind.name: each.work for each in parts.others}
     works |= {DELIVERY.name: hooks.work, TRACKING.name: tracking}

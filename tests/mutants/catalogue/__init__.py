@@ -27,6 +27,7 @@ from mutants.catalogue import (
     slots,
     stores,
     tubes,
+    untold,
 )
 from mutants.mutant import Mutant
 
@@ -51,6 +52,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     *stores.MUTANTS,
     *plans.MUTANTS,
     *forgetting.MUTANTS,
+    *untold.MUTANTS,
     *archive.MUTANTS,
     *outside.MUTANTS,
     *sending.MUTANTS,

@@ -164,24 +164,6 @@ async def test_other_states_stay_as_they_are(store: Store, keeper: Keeper) -> No
     assert sorted(states(store).split()) == [CANCELLED, DEAD, "delivered"]
 
 
-async def test_what_joins_a_deleted_service_is_cancelled_until_all_have_heard_of_it(
-    store: Store, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep(store, service(state=ServiceState.DELETED))
-    deliver(store, 1, state=HELD)
-    await keeper.look()
-    deliver(store, 1)
-
-    monkeypatch.setattr(keeper_module, "HEARD_SECONDS", 0.0)
-    await keeper.look()
-    await keeper.look()
-
-    assert states(store) == "cancelled cancelled"
-    assert {each["why"] for each in store.deliveries.find()} == {"service_deleted"}
-    assert all(each["ended_at"] >= NOW for each in store.deliveries.find())
-    assert health(store) == {"ended": True}
-
-
 async def test_what_is_open_and_held_is_counted_for_who_asks(store: Store, keeper: Keeper) -> None:
     keep(store, DISABLED, health={"holds": True})
     keep(store, replace(DISABLED, id="b" * 16, name="quiet", state=ServiceState.ACTIVE))

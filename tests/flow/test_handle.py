@@ -217,6 +217,38 @@ async def test_a_request_that_finds_the_list_full_is_recorded_first() -> None:
     assert steps == ["available", "admit", "record 1", "delete"]
 
 
+@pytest.mark.parametrize(
+    "admission", [Full(9), IdConflict("usps:N002"), TooLate(1_800_000_000.0)], ids=str
+)
+async def test_a_service_hears_that_its_request_is_not_taken_before_the_job_goes(
+    admission: Full | IdConflict | TooLate,
+) -> None:
+    scene = Scene(admission)
+    request = REQUEST._replace(id="order-1042", webhook="shop")
+    scene.decode = lambda _: request
+    scene.journal.fail("tell", *away(ResultsDown, 2))
+
+    steps = await scene.handle()
+
+    assert steps == ["available", "admit", "record 1", *["tell"] * 3, "delete"]
+    [(letter, service)] = scene.tells.told
+    assert (service, letter.operations) == ("shop", ("order-1042",))
+    assert letter.reason == letter_of_refused(Job(Journal()), request, admission).reason
+
+
+async def test_a_service_hears_of_a_malformed_job_that_names_it_before_that_is_buried() -> None:
+    scene = Scene(Ended(State.SUCCESS))
+
+    def refuse(_: object) -> TrackingRequest:
+        error = MalformedJob("bad_number", "no number")
+        error.operation, error.webhook = "order-1042", "shop"
+        raise error
+
+    scene.decode = refuse
+
+    assert await scene.handle() == ["record 1", "tell", "bury"]
+
+
 async def test_a_request_with_the_id_of_another_parcel_is_recorded_first() -> None:
     steps = await Scene(IdConflict("usps:N002")).handle()
 

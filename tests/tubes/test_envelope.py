@@ -328,3 +328,21 @@ def test_a_malformed_job_is_recorded_under_the_id_that_it_names(
 
     letter = letter_of_malformed(job, caught.value)
     assert letter.operations == ((operation,) if operation else ())
+
+
+@pytest.mark.parametrize(
+    ("more", "service"),
+    [
+        ({"id": "a", "number": "?", "webhook": "shop"}, "shop"),
+        ({"id": "a", "number": "?", "webhook": "The Shop"}, None),
+        ({"number": "?", "webhook": "shop"}, None),
+        ({"id": "a", "number": "?"}, None),
+    ],
+)
+def test_a_malformed_job_names_the_service_that_is_to_hear_of_it(
+    more: dict[str, Any], service: str | None
+) -> None:
+    with pytest.raises(MalformedJob) as caught:
+        decode(request(**more))
+
+    assert caught.value.webhook == service

@@ -23,9 +23,11 @@ from mutants.catalogue import (
     recovery,
     room,
     rules,
+    sending,
     slots,
     stores,
     tubes,
+    untold,
 )
 from mutants.mutant import Mutant
 
@@ -50,7 +52,9 @@ CATALOGUE: tuple[Mutant, ...] = (
     *stores.MUTANTS,
     *plans.MUTANTS,
     *forgetting.MUTANTS,
+    *untold.MUTANTS,
     *archive.MUTANTS,
     *outside.MUTANTS,
+    *sending.MUTANTS,
     *judges.MUTANTS,
 )

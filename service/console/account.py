@@ -25,7 +25,7 @@ from service.console.arguments import (
     lasting,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import accounts, connections, keys, signatures
+from service.operator import accounts, audit, connections, keys, services, signatures
 from tracking.request import MAIN
 
 SCOPES = ("ingest", "read", "hooks", "admin")
@@ -33,7 +33,7 @@ SCOPES = ("ingest", "read", "hooks", "admin")
 
 def account_arguments(parser: Parser) -> None:
     """Add the actions of `account`."""
-    removed = "Remove an account and end its keys; its name is not given again."
+    removed = "Remove an account, end its keys and services; its name is not given again."
     actions = {
         "add": ("Add an account.", _on_stores(_add_account)),
         "list": ("List all accounts.", _on_stores(_list_accounts)),
@@ -159,13 +159,24 @@ def _set_account(stores: connections.Collections, options: Options) -> int:
 
 
 def _remove_account(stores: connections.Collections, options: Options) -> int:
-    question = f"Remove the account {options.name} for ever, and end its keys?"
-    if accounts.may_be_removed(stores, options.name) and not agreed(question, yes=options.yes):
+    name, is_there = options.name, accounts.may_be_removed(stores, options.name)
+    question = f"Remove the account {name} for ever, and end its keys and services?"
+    if is_there and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
-    ended = accounts.remove_account(stores, options.name)
-    words = f"{options.name} is removed; {ended} keys end, which doors notice within 5 s"
-    tell({"account": options.name, "keys_ended": ended}, words, as_json=options.json)
+    # First, so that all is repeated where this fails; then those that somebody made meanwhile.
+    gone = _end_services(stores, options) if is_there else 0
+    ended = accounts.remove_account(stores, name)
+    gone += _end_services(stores, options)
+    words = f"{name} is removed; {ended} keys end, which doors notice within 5 s"
+    words += f", and {gone} services" if gone else ""
+    members = {"account": name, "keys_ended": ended, "services_ended": gone}
+    tell(members, words, as_json=options.json)
     return Exit.DONE
+
+
+def _end_services(stores: connections.Collections, options: Options) -> int:
+    of = services.Services(settings.loaded(options).config, stores)
+    return of.end(audit.Operator(), options.name) if of.of(options.name) else 0
 
 
 def _add_key(stores: connections.Collections, options: Options) -> int:

@@ -21,6 +21,7 @@ from msgspec import Meta
 
 from service import VERSION
 from service.http.exchange import JSON, PROBLEM, About, Parameter, Route
+from service.operator.keys import needed
 
 Document = dict[str, Any]
 HTML = "text/html"
@@ -39,6 +40,9 @@ Every answer has a header `X-Request-Id`. What is asked by GET may be asked by H
 
 PATH_PARAMETERS: Mapping[str, Any] = {
     "id": Annotated[str, Meta(min_length=1, description="an id, as an answer named it")],
+    "name": Annotated[
+        str, Meta(min_length=1, description="the name of a service", examples=["orders"])
+    ],
     "slug": Annotated[str, Meta(min_length=1, description="a courier", examples=["usps"])],
     "number": Annotated[
         str, Meta(min_length=1, description="a tracking number", examples=["1Z12345E0205271688"])
@@ -212,7 +216,8 @@ def _operation(route: Route, about: About, components: _Components) -> Document:
         content = _content(about.takes, components.schema(about.body))
         described["requestBody"] = {"required": True, "content": content}
     if about.scope:
-        described["security"] = [{scheme: [about.scope.value]} for scheme in SCHEMES]
+        scopes = [each.value for each in needed(about.scope)]
+        described["security"] = [{scheme: scopes} for scheme in SCHEMES]
     return described
 
 

@@ -29,6 +29,11 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
+def needed(scope: Scope) -> tuple[Scope, ...]:
+    """List the scopes of a key for what asks for this one: who makes services sees them, too."""
+    return (scope, Scope.READ) if scope is Scope.HOOKS else (scope,)
+
+
 class Key(msgspec.Struct, frozen=True):
     """A key as it is kept, without its secret. It works until `ends_at` (Unix time), None for ever.
 

@@ -20,9 +20,10 @@ from limits.admin.soundness import flaws_of
 from limits.admin.view import Place, View
 from limits.workers import LIVES_SECONDS
 from service.config.schema import Config
-from service.operator.connections import collections_of, redis_of, view_of
+from service.operator.connections import Collections, collections_of, redis_of, view_of
 from service.operator.producer import Producer, Tubes
 from service.operator.stored import kept_operation, with_archived
+from service.worker.deliveries.standing import Standing, standing_of
 from service.worker.preflight.judgement import judge_memory
 from service.worker.results.database import Document, in_thread
 from service.worker.results.queries import NOTHING_DUE, Behind, checks_behind, find_tracking
@@ -320,6 +321,14 @@ async def behind_in(tracking: Collection[Document]) -> Mapping[str, Behind] | No
     """Read how far re-checks are behind, by courier. None when MongoDB does not answer."""
     try:
         return await in_thread(checks_behind, tracking, dt.datetime.now(dt.UTC))
+    except ResultsDown:
+        return None
+
+
+async def webhooks_in(stores: Collections) -> Standing | None:
+    """Read how webhooks stand. None when MongoDB does not answer."""
+    try:
+        return await in_thread(standing_of, stores, dt.datetime.now(dt.UTC))
     except ResultsDown:
         return None
 

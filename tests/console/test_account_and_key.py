@@ -113,7 +113,7 @@ def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(
 
     [removed] = run("account", "remove", "shop", "--yes", "--json").json
 
-    assert removed == {"account": "shop", "keys_ended": 1}
+    assert removed == {"account": "shop", "keys_ended": 1, "services_ended": 0}
     assert [each["words"] for each in collections.shipments.find(sort=["account"])] == [
         {"title": "J. Doe"},
         {},

@@ -146,10 +146,12 @@ async def test_a_delivery_that_arrived_meanwhile_in_another_process_lets_it_stay
     assert stored(store)["state"] == ServiceState.ACTIVE
 
 
-async def test_a_paused_service_is_not_disabled(store: Store, healths: Healths) -> None:
+async def test_a_paused_service_is_disabled_by_410_alone(store: Store, healths: Healths) -> None:
     paused = service(state=ServiceState.PAUSED)
-    store.services.insert_one(document_of(paused))
+    store.services.insert_one(document_of(paused) | {"health": {"failing_since": NOW - 9 * DAY}})
 
+    await healths.note(paused, FAILED, NOW, first=True)
+    assert stored(store)["state"] == ServiceState.PAUSED
     await healths.note(paused, GONE, NOW, first=True)
 
-    assert stored(store)["state"] == ServiceState.PAUSED
+    assert stored(store)["state"] == ServiceState.DISABLED

@@ -128,6 +128,18 @@ async def test_all_that_is_held_is_open_again_once_its_service_is_active_or_paus
     assert health(store)["failing_since"] >= NOW, "its five days begin again"
 
 
+async def test_what_a_vanished_worker_held_of_an_active_service_is_open_again(
+    store: Store, keeper: Keeper
+) -> None:
+    keep(store, service(state=ServiceState.ACTIVE))
+    deliver(store, state=HELD)
+
+    await keeper.look()
+    await keeper.look()
+
+    assert states(store) == "open open open"
+
+
 async def test_a_service_that_is_disabled_again_meanwhile_keeps_what_it_holds(
     store: Store, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,24 +162,6 @@ async def test_other_states_stay_as_they_are(store: Store, keeper: Keeper) -> No
     await keeper.look()
 
     assert sorted(states(store).split()) == [CANCELLED, DEAD, "delivered"]
-
-
-async def test_what_joins_a_deleted_service_is_cancelled_until_all_have_heard_of_it(
-    store: Store, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep(store, service(state=ServiceState.DELETED))
-    deliver(store, 1, state=HELD)
-    await keeper.look()
-    deliver(store, 1)
-
-    monkeypatch.setattr(keeper_module, "HEARD_SECONDS", 0.0)
-    await keeper.look()
-    await keeper.look()
-
-    assert states(store) == "cancelled cancelled"
-    assert {each["why"] for each in store.deliveries.find()} == {"service_deleted"}
-    assert all(each["ended_at"] >= NOW for each in store.deliveries.find())
-    assert health(store) == {"ended": True}
 
 
 async def test_what_is_open_and_held_is_counted_for_who_asks(store: Store, keeper: Keeper) -> None:

@@ -10,9 +10,11 @@ from test_service import service
 
 from service.worker.deliveries.alerts import Addresses
 from service.worker.deliveries.delivery import Delivery, DeliveryState, document_of
-from service.worker.deliveries.mail import waiting_mails
+from service.worker.deliveries.keeper import keep_counts
+from service.worker.deliveries.mail import waiting_mails, write_mail
 from service.worker.deliveries.service import document_of as service_document
-from service.worker.deliveries.totals import DAY, Totals, days_of
+from service.worker.deliveries.standing import DAY, days_of, standing_of
+from service.worker.deliveries.totals import Totals
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from tracking.request import Account
@@ -165,3 +167,17 @@ async def test_operators_get_one_digest_of_requests_that_died(store: Store, tota
     assert mail["to"] == "operators@tracker.example"
     assert mail["subject"] == "2 requests died on 2026-11-26"
     assert "usps: 2 courier_down" in mail["text"]
+
+
+async def test_how_webhooks_stand_is_read_for_metrics(store: Store, totals: Totals) -> None:
+    end(store, "one", "delivered", NOON)
+    end(store, "two", "dead", NOON - DAY)
+    await totals.look(NOON + HOUR)
+    keep_counts(store.alerts, {SERVICE.id: {"account": "shop", "open": 3, "held": 4}}, NOON)
+    write_mail(store.mails, "one", "orders@shop.example", "Subject", "Text")
+
+    standing = standing_of(store, NOON + HOUR)
+
+    assert standing.deliveries == {"delivered": 1, "open": 3, "held": 4}
+    assert standing.services == {"paused": 1}
+    assert standing.mails == 1

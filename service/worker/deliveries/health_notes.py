@@ -117,12 +117,15 @@ def note_failing(
 def disable(
     services: Collection[Document], service: str, why: DisabledWhy, at: dt.datetime
 ) -> bool:
-    """Disable an active service; tells whether that was done just now. Raises PyMongoError.
+    """Disable a service; tells whether that was done just now. Raises PyMongoError.
 
-    Deliveries that were held once are all to be open again before failures count again.
+    A paused one is disabled only where it is gone: nothing is sent to it that could fail. What
+    was held once is to be open again, all of it, before failures count again.
     """
     wanted: dict[str, Any] = {"_id": service, "state": ServiceState.ACTIVE.value}
-    if why is DisabledWhy.FAILING:
+    if why is DisabledWhy.GONE:
+        wanted["state"] = {"$in": [ServiceState.ACTIVE.value, ServiceState.PAUSED.value]}
+    else:
         wanted |= {"health.holds": {"$ne": True}, "health.failing_since": {"$ne": None}}
         found = services.find_one(wanted, _HEALTH)
         if not found or not has_failed_for_long(failing_since_in(found), at):

@@ -5,7 +5,6 @@ service                         its deliveries
 =============================== ==================================================================
 disabled                        open ones are held, also those that join later
 active or paused after that     held ones are open again, due as they were
-deleted                         those that came in meanwhile are cancelled
 of an account with too many     the oldest of the service that has most are dead, held ones first
 with held ones for too long     these are dead
 =============================== ==================================================================
@@ -50,7 +49,6 @@ OPEN = DeliveryState.OPEN.value
 
 TOO_MANY = "too_many_open"
 HELD_TOO_LONG = "held_too_long"
-DELETED = "service_deleted"
 """Why a delivery is over that no attempt ended."""
 
 COUNTS = "deliveries"
@@ -117,8 +115,6 @@ class Keeper:
                 self._seen.pop(name, None)
                 await self._announce(name, each.get("disabled_at"))
                 await self._move_all(name, {state}, OPEN, {"state": HOLDS})
-            elif state == ServiceState.DELETED:
-                await self._end_all(name)
             else:
                 await self._open_all(name, state)
 
@@ -141,14 +137,6 @@ class Keeper:
         if all_open and self._has_settled(service, state):
             now = dt.datetime.now(dt.UTC)
             await self._store.in_background(all_open_again, self._store.services, service, now)
-
-    async def _end_all(self, service: str) -> None:
-        """End what a deleted service still has; a process that has not heard of it may add some."""
-        for state in (OPEN, HOLDS):
-            change = _end(DeliveryState.CANCELLED, DELETED, dt.datetime.now(dt.UTC))
-            await self._move_all(service, {ServiceState.DELETED.value}, state, change)
-        if self._has_settled(service, ServiceState.DELETED):
-            await self._store.in_background(note_ended, self._store.services, service)
 
     def _has_settled(self, service: str, state: str) -> bool:
         """Whether every process has heard by now that a service is in this state."""
@@ -180,6 +168,8 @@ class Keeper:
                 counted[service] = {"account": account, OPEN: counts[0], HOLDS: counts[1]}
                 accounts.setdefault(account, Counter())[service] = sum(counts)
                 await self._end_old(service, now)
+            if counts[1]:
+                await store.in_background(note_holds, store.services, service)
         for account, counts_of in accounts.items():
             await self._bound(account, counts_of, now)
         await store.in_background(keep_counts, store.alerts, counted, now)
@@ -218,8 +208,8 @@ class Keeper:
 
 def out_of_step(services: Collection[Document]) -> list[Document]:
     """List the services with deliveries that may be held, or are to be. Raises PyMongoError."""
-    deleted = {"state": ServiceState.DELETED.value, "health.ended": {"$ne": True}}
-    wanted = {"$or": [{"state": ServiceState.DISABLED.value}, {"health.holds": True}, deleted]}
+    holds = {"health.holds": True, "state": {"$ne": ServiceState.DELETED.value}}
+    wanted = {"$or": [{"state": ServiceState.DISABLED.value}, holds]}
     return list(services.find(wanted, {"state": 1, "disabled_at": 1}))
 
 
@@ -239,6 +229,16 @@ def move_some(
     return len(names)
 
 
+def note_holds(services: Collection[Document], service: str) -> None:
+    """Note that a service holds deliveries: who held them may have vanished before it did so.
+
+    Raises PyMongoError.
+    """
+    services.update_one(
+        {"_id": service, "health.holds": {"$ne": True}}, {"$set": {"health.holds": True}}
+    )
+
+
 def all_open_again(services: Collection[Document], service: str, now: dt.datetime) -> None:
     """Note that nothing is held any more: a service that still fails does so since now."""
     again = {"_id": service, "state": {"$ne": ServiceState.DISABLED.value}}
@@ -246,12 +246,6 @@ def all_open_again(services: Collection[Document], service: str, now: dt.datetim
         {**again, "health.failing_since": {"$ne": None}}, {"$set": {"health.failing_since": now}}
     )
     services.update_one(again, {"$unset": {"health.holds": ""}})
-
-
-def note_ended(services: Collection[Document], service: str) -> None:
-    """Note that a deleted service has no deliveries to look after. Raises PyMongoError."""
-    gone = {"_id": service, "state": ServiceState.DELETED.value}
-    services.update_one(gone, {"$set": {"health": {"ended": True}}})
 
 
 def all_services(services: Collection[Document]) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ import asyncio
 import datetime as dt
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -34,8 +34,16 @@ from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.deliveries.alert_texts import digest, digest_of_dead
 from service.worker.deliveries.alerts import Addresses, address_of
-from service.worker.deliveries.delivery import FINAL
 from service.worker.deliveries.mail import write_mail
+from service.worker.deliveries.standing import (
+    DAY,
+    FIGURES,
+    Pipeline,
+    beginning,
+    day_name,
+    days_on,
+    figures_of,
+)
 from service.worker.results.connection import Store, patiently
 from service.worker.results.database import Collections, Document, upsert_each
 from tracking.errors import AWAY
@@ -49,16 +57,11 @@ COUNTED_AGAIN = 2 * PART
 BEGINS_BEFORE = dt.timedelta(days=1)
 """Where the first count of all begins."""
 
-DAY = dt.timedelta(days=1)
 PATIENCE_SECONDS = 12.0
 """For one count: shorter than the archive's lock lives, whose process this is."""
 
 CURSOR = "totals"
 """The document of `alerts`: until when is counted, and which days had their digests."""
-
-FIGURES = (*sorted(state.value for state in FINAL), "attempts", "failed")
-
-Pipeline = list[Mapping[str, Any]]
 
 
 class Totals:
@@ -110,12 +113,6 @@ class Totals:
                 emit(Event.DIGEST, requests=dead)
 
 
-def beginning(at: dt.datetime, span: dt.timedelta) -> dt.datetime:
-    """Find when the span of time began in which a moment is."""
-    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    return epoch + (at - epoch) // span * span
-
-
 def count(store: Collections, at: dt.datetime) -> None:
     """Count what ended, and what was tried, in ten minutes from `at` on. Raises PyMongoError."""
     span = {"$gte": at, "$lt": at + PART}
@@ -137,7 +134,9 @@ def count(store: Collections, at: dt.datetime) -> None:
         counter = found[each["_id"]["service"], each["_id"]["account"]]
         counter["attempts"] += each["n"]
         counter["failed"] += each["failed"]
-    upsert_each(store.statistics, {_name(at, key[0]): _raise(at, key, found[key]) for key in found})
+    upsert_each(
+        store.statistics, {day_name(at, key[0]): _raise(at, key, found[key]) for key in found}
+    )
 
 
 def _raise(at: dt.datetime, key: tuple[str, str], counter: Counter[str]) -> Document:
@@ -154,26 +153,6 @@ def fold(statistics: Collection[Document], before: dt.datetime) -> None:
         statistics.update_one({"_id": each["_id"], "parts": each["parts"]}, change)
 
 
-def figures_of(day: Document) -> Counter[str]:
-    """Add up the figures of a day."""
-    figures = Counter[str](day.get("counts") or {})
-    for part in (day.get("parts") or {}).values():
-        figures.update(part)
-    return figures
-
-
-def days_of(
-    statistics: Collection[Document], services: Sequence[str], days: Sequence[dt.datetime]
-) -> list[tuple[dt.datetime, str, Counter[str]]]:
-    """Read the figures of services on days: the day, the service's id, its figures by FIGURES.
-
-    Raises PyMongoError.
-    """
-    names = [_name(day, service) for day in days for service in services]
-    found = statistics.find({"_id": {"$in": names}}).sort("_id")
-    return [(each["day"], each["service"], figures_of(each)) for each in found]
-
-
 def write_digests(
     store: Collections, addresses: Addresses, day: dt.datetime
 ) -> list[tuple[str, int]]:
@@ -183,7 +162,7 @@ def write_digests(
     """
     written: list[tuple[str, int]] = []
     by_account: dict[str, list[tuple[str, Counter[str]]]] = defaultdict(list)
-    for each in store.statistics.find({"day": day, "service": {"$exists": True}}):
+    for each in days_on(store.statistics, day):
         figures = figures_of(each)
         if figures["dead"]:
             by_account[each["account"]].append((_service_name(store, each["service"]), figures))
@@ -226,7 +205,3 @@ def read_cursor(alerts: Collection[Document]) -> Document:
 def keep_cursor(alerts: Collection[Document], change: Document) -> None:
     """Keep how far was counted. Raises PyMongoError."""
     alerts.update_one({"_id": CURSOR}, {"$max": change}, upsert=True)
-
-
-def _name(day: dt.datetime, service: str) -> str:
-    return f"{day:%Y-%m-%d}:~{service}"

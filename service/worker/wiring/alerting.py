@@ -1,13 +1,13 @@
 """What looks after webhooks in the process that archives: keeps, counts, alerts, sends mails.
 
-=============== ===================================================================================
-task            does
-=============== ===================================================================================
-`deliveries`    holds what is to be delivered to disabled services, and bounds what an account has
-`alerts`        has people hear of trouble, and of its end
-`mails`         sends what is written down for them
-`totals`        counts what became of deliveries, and writes the digests of a day
-=============== ===================================================================================
+================= =================================================================================
+task              does
+================= =================================================================================
+`held deliveries` holds what is to be delivered to disabled services, and bounds what accounts have
+`alerts`          has people hear of trouble, and of its end
+`mails`           sends what is written down for them
+`totals`          counts what became of deliveries, and writes the digests of a day
+================= =================================================================================
 
 One process does it at a time, the one that archives; two at once make nothing twice.
 """
@@ -47,7 +47,7 @@ def start_looking_after(
     changed = functools.partial(announce, store, redis)
     addresses = Addresses(by_mail=bool(mail.host), operators=mail.operators)
     refused = refused_by(config, redis)
-    background.start("deliveries", Keeper(store, bounds, changed, is_ours).run)
+    background.start("held deliveries", Keeper(store, bounds, changed, is_ours).run)
     alerts = Alerts(store, addresses, refused, ServiceEvents(store), is_ours)
     background.start("alerts", alerts.run)
     background.start("mails", Mailer(store, mail, is_ours).run)

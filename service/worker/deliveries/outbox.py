@@ -114,13 +114,23 @@ class Inserted(NamedTuple):
     kept: Mapping[str, Refusal]
 
 
+class Steps(NamedTuple):
+    """The two steps by which a change is told; between them a worker may vanish."""
+
+    insert: Callable[[Collections, Sequence[Told]], Inserted]
+    pull: Callable[[Collection[Document], Iterable[Mark]], None]
+
+
 class Outbox:
     """Tells of changes, until it is cancelled. One per process; implements `Changes`."""
 
-    def __init__(self, store: Store, follows: Follows, bring_in: BringIn) -> None:
+    def __init__(
+        self, store: Store, follows: Follows, bring_in: BringIn, steps: Steps | None = None
+    ) -> None:
         self._store = store
         self._follows = follows
         self._bring_in = bring_in
+        self._steps = steps or Steps(insert, pull)
         self._waiting: deque[Mark] = deque(maxlen=WAITING_MOST)
         self._noted = asyncio.Event()
 
@@ -181,18 +191,20 @@ class Outbox:
         if not self._follows.revision:
             await self._follows.learn()
         followed = [(each, self._follows.of(each.account)) for each in marks]
-        tell = partial(tell_marks, self._store, followed)
+        tell = partial(tell_marks, self._store, followed, self._steps)
         inserted = await self._store.in_background(patiently, CONFIRM_SECONDS, tell)
         log_refused(self._store.events, inserted.kept.values())
         self._bring_in(inserted.due)
         return len(marks) - len(inserted.kept)
 
 
-def tell_marks(stores: Collections, followed: Sequence[tuple[Mark, Sequence[Service]]]) -> Inserted:
+def tell_marks(
+    stores: Collections, followed: Sequence[tuple[Mark, Sequence[Service]]], steps: Steps
+) -> Inserted:
     """Tell of changes, then take their marks away. Raises PyMongoError: repeat it."""
     told = [each for mark, services in followed for each in told_of(mark, services)]
-    inserted = insert(stores, told)
-    pull(stores.tracking, [mark for mark, _ in followed if mark.id not in inserted.kept])
+    inserted = steps.insert(stores, told)
+    steps.pull(stores.tracking, [mark for mark, _ in followed if mark.id not in inserted.kept])
     return inserted
 
 

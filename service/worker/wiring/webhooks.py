@@ -25,7 +25,7 @@ from service.worker.deliveries.filler import LEASE_SECONDS, Filler
 from service.worker.deliveries.health_notes import Healths
 from service.worker.deliveries.keeping import Keeping
 from service.worker.deliveries.operation_ends import OperationEnds
-from service.worker.deliveries.outbox import Outbox
+from service.worker.deliveries.outbox import Outbox, Steps, insert, pull
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.signing import Signer
 from service.worker.deliveries.store import Deliveries, Due
@@ -51,7 +51,8 @@ class Webhooks:
             "leases", Planners(parts.redis, secrets.token_hex(8), LEASE_SECONDS)
         )
         self._filler: Filler | None = None
-        self.outbox = Outbox(store, parts.subscriptions, self._bring_in)
+        steps = Steps(points.step("outbox.insert", insert), points.step("outbox.pull", pull))
+        self.outbox = Outbox(store, parts.subscriptions, self._bring_in, steps)
         self.ends = OperationEnds(store, parts.subscriptions, self._bring_in)
         self.work = DeliveryWork(
             points.port("deliveries", Deliveries(store)),

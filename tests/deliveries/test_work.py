@@ -218,7 +218,7 @@ def test_what_cannot_be_stored_and_what_breaks_is_attempted_again_and_some_day_n
         (LATER, DELIVERED, "delivered", 3, 0, None),
     ],
 )
-def test_a_delivery_becomes(  # noqa: PLR0913 - a table
+def test_a_delivery_becomes(  # noqa: PLR0913, PLR0917 - a table
     was: Delivery, ending: Ending, state: str, made: int, round_from: int, seconds: float | None
 ) -> None:
     to = moved(was, ending, SHOP, NOW, 0)

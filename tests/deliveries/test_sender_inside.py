@@ -168,7 +168,7 @@ async def test_a_connection_of_an_account_is_never_used_for_one_that_is_allowed_
 
 @pytest.mark.parametrize("port", [80, 22, 6379, 8080])
 async def test_only_the_ports_of_https_are_reached(port: int, permit: Permit) -> None:
-    sender = Sender(lambda _: Allowed(), addresses=at_localhost)
+    sender = Sender(lambda _: Allowed((HERE,)), addresses=at_localhost)
     service = replace(SERVICE, destination=f"https://shop.example:{port}/")
     sent = await sender.send(service, {}, BODY, permit)
     await sender.close()

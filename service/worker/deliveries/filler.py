@@ -90,6 +90,11 @@ class Filler:
         self._sooner = asyncio.Event()
         self._probed: dict[Line, str] = {}
         """The delivery by which each resting line was tried last."""
+        self._more: dict[Line, float] = {}
+        """Lines of which MongoDB has more that is due, and after how long they are looked at again.
+
+        That is doubled as long as nothing is brought in, until the common look is sooner.
+        """
 
     def bring(self, deliveries: Iterable[Delivery]) -> None:
         """Bring in what was inserted or opened just now, where it is due within a minute."""
@@ -173,6 +178,8 @@ class Filler:
             await self._fill_ordered(service, window)
         elif len(window.numbers) < LOW:
             await self._fill(service, window)
+        elif (seconds := self._more.pop(line, PERIOD_SECONDS)) < PERIOD_SECONDS:
+            self._look_again(service, len(window.numbers), 2 * seconds)
 
     async def _fill(self, service: Service, window: Window) -> None:
         now = dt.datetime.now(dt.UTC)
@@ -182,10 +189,14 @@ class Filler:
         self._bring([(each.request(), each.key) for each in new])
         inside = len(window.numbers) + len(new)
         if len(found) == MOST:
-            # More are due: it is looked at again when it can have run low.
-            self.wake(service.line, max(AGAIN_SECONDS, (inside - LOW) / service.per_second))
+            self._look_again(service, inside, AGAIN_SECONDS)
         elif not inside and window.probes:
             await self._probe(service)
+
+    def _look_again(self, service: Service, inside: int, seconds: float) -> None:
+        """Look again when the line can have run low by its rate."""
+        self._more[service.line] = seconds = max(seconds, (inside - LOW) / service.per_second)
+        self.wake(service.line, seconds)
 
     async def _probe(self, service: Service) -> None:
         """Try a resting line by another delivery each time."""

@@ -14,7 +14,6 @@ changes nothing, as each request has a key of its own that is the same each time
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterable
 
 from service.observe.log import emit_unexpected
@@ -45,15 +44,15 @@ class Bringing:
     def __init__(self, limits: Limits, runner: CallRunner, tasks: Tasks, slots: CallSlots) -> None:
         self._limits, self._runner = limits, runner
         self._tasks, self._slots = tasks, slots
-        self._waiting: deque[Wish] = deque()
+        self._waiting: dict[str, TrackingRequest] = {}
         self._bringing = 0
 
     def bring(self, wishes: Iterable[Wish]) -> None:
         """Ask for calls, in this order, without waiting for that."""
-        for wish in wishes:
+        for request, key in wishes:
             if len(self._waiting) >= WAITING_MOST:
                 break
-            self._waiting.append(wish)
+            self._waiting[key] = request
         while self._bringing < min(AT_ONCE, len(self._waiting)):
             self._bringing += 1
             self._tasks.start(self._run())
@@ -61,7 +60,8 @@ class Bringing:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                await self._admit(*self._waiting.popleft())
+                key = next(iter(self._waiting))
+                await self._admit(self._waiting.pop(key), key)
         finally:
             self._bringing -= 1
 

@@ -50,6 +50,9 @@ class FailPoint(StrEnum):
 class DeliveryPoint(StrEnum):
     """Every step on the way of a delivery after which a worker may vanish, beside those."""
 
+    MARKED = "outbox.insert:before"
+    INSERTED = "outbox.insert:after"
+    TOLD = "outbox.pull:after"
     READ = "deliveries.read:after"
     SENT = "sends.send:after"
     NOTED = "deliveries.note:after"

@@ -23,6 +23,7 @@ from mutants.catalogue import (
     recovery,
     room,
     rules,
+    sending,
     slots,
     stores,
     tubes,
@@ -54,5 +55,6 @@ CATALOGUE: tuple[Mutant, ...] = (
     *untold.MUTANTS,
     *archive.MUTANTS,
     *outside.MUTANTS,
+    *sending.MUTANTS,
     *judges.MUTANTS,
 )

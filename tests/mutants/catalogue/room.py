@@ -173,22 +173,6 @@ MUTANTS = (
         tests=(STORE + "test_a_process_that_writes_nothing_sees_that_mongodb_is_away_and_back",),
     ),
     Mutant(
-        name="lines that yield take all slots of a process",
-        breaks="I7",
-        where="service/worker/flow/tasks.py",
-        old="self._half = max(1, most // 2)",
-        new="self._half = most",
-        tests=(ROOM + "test_lines_that_yield_have_half_of_the_places_at_most",),
-    ),
-    Mutant(
-        name="lines that yield and find no place hold up the others",
-        breaks="I7",
-        where="service/worker/flow/tasks.py",
-        old="yielding=yields or self._half > 0)",
-        new="yielding=True)",
-        tests=(ROOM + "test_a_line_that_yields_and_waits_for_its_half_holds_up_no_other",),
-    ),
-    Mutant(
         name="the intake does not hear that MongoDB is back",
         breaks="I7",
         where="service/worker/results/connection.py",

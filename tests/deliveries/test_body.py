@@ -6,10 +6,11 @@ import datetime as dt
 import json
 from typing import Any
 
-from followed import NOW, SCAN, mark
+from followers import NOW, SCAN, mark
 
 from service.worker.deliveries.body import (
     BODY_MOST,
+    aftership,
     event_document,
     operation_data,
     parcel_data,
@@ -87,6 +88,21 @@ def test_of_a_body_that_is_too_long_the_newest_checkpoints_stay_and_it_says_so()
     assert said["checkpoints"][-1] == scans[-1]
     assert said["checkpoints"] == scans[-len(said["checkpoints"]) :]
     assert said["tag"] == "Delivered"
+
+
+def test_aftership_reads_of_a_parcel_of_which_its_account_says_nothing() -> None:
+    scans = [
+        SCAN | {"subtag": "Delivered_001", "message": f"{n} " + "é" * 5_000} for n in range(50)
+    ]
+    long = mark(after=mark().after | {"checkpoints": scans})
+    body = aftership("EVENT", long, None)
+
+    assert BODY_MOST * 0.9 < len(body) <= BODY_MOST
+    said = json.loads(body)
+    assert (said["msg"]["id"], said["msg"]["title"]) == ("usps:94000001", "94000001")
+    assert said["msg"]["truncated"] is True
+    assert said["is_tracking_first_tag"] is False
+    assert said["event_id"] == json.loads(aftership("EVENT", long, None))["event_id"]
 
 
 def test_what_is_too_long_without_checkpoints_keeps_what_is_essential() -> None:

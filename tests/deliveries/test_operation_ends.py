@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-from followed import NOW, Known, Lines, service
+from followers import NOW, Known, Lines, service
 from pymongo.errors import AutoReconnect
 from redis.asyncio import Redis
 

@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 import datetime as dt
 import json
+import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from followed import NOW, Known, Lines, mark, marked_document, service
+from followers import NOW, Known, Lines, mark, marked_document, service
 from pymongo.errors import AutoReconnect
 
 from service.worker.deliveries import outbox as module
 from service.worker.deliveries.delivery import DeliveryState, delivery_id, delivery_in, event_id
 from service.worker.deliveries.outbox import Outbox, left_marks, pull
-from service.worker.deliveries.service import ServiceState, Wanted
+from service.worker.deliveries.service import Format, ServiceState, Wanted
 from service.worker.results.change import EventName, Mark
 from service.worker.results.connection import Store
 from service.worker.results.database import UNTOLD
@@ -26,6 +27,14 @@ from tracking.checkpoint import Tag
 from tracking.errors import ResultsDown
 from tracking.request import Account, Number, Slug
 
+SHIPMENT: dict[str, Any] = {
+    "account": "main",
+    "parcel": "usps:94000001",
+    "slug": "usps",
+    "number": "94000001",
+    "completed": None,
+    "created_at": NOW,
+}
 CHANGED, DELIVERED = EventName.PARCEL_CHANGED, EventName.PARCEL_DELIVERED
 SOON = 10.0
 
@@ -221,6 +230,55 @@ async def test_each_service_gets_what_it_wants_and_an_event_is_stored_once(
     assert {each.service[0] for each in lines.brought} == {"a", "b", "c", "d"}
 
 
+async def test_aftership_hears_of_each_change_once_in_its_own_words(
+    store: Store, known: Known, outbox: Outbox
+) -> None:
+    late = frozenset({DELIVERED})
+    known.services = [
+        service("a", format=Format.AFTERSHIP),
+        service("b", format=Format.AFTERSHIP, wanted=Wanted(events=late)),
+        service("c"),
+    ]
+    store.shipments.insert_many(
+        [
+            {"_id": "1", "words": {"title": "Shoes"}, "deleted": False} | SHIPMENT,
+            {"_id": "2", "words": {}, "deleted": True} | SHIPMENT,
+        ]
+    )
+
+    await outbox.tell([mark()])
+
+    found = {(each["service"][0], each["type"]) for each in deliveries(store)}
+    assert found == {
+        ("a", "parcel.changed"),
+        ("b", "parcel.delivered"),
+        ("c", "parcel.changed"),
+        ("c", "parcel.delivered"),
+    }
+    event = store.events.find_one({"type": "parcel.changed"})
+    assert event is not None
+    assert set(event["bodies"]) == {"standard", "aftership"}
+    said = json.loads(event["bodies"]["aftership"])
+    assert (said["event"], said["is_tracking_first_tag"]) == ("tracking_update", True)
+    assert said["ts"] == int(NOW.timestamp())
+    assert uuid.UUID(said["event_id"]).version == 4
+    shown = said["msg"]
+    assert (shown["id"], shown["title"], shown["tag"]) == ("1", "Shoes", "Delivered")
+    assert (shown["slug"], shown["tracking_number"]) == ("usps", "94000001")
+    assert [each["message"] for each in shown["checkpoints"]] == ["Delivered"]
+
+
+async def test_a_service_that_is_disabled_for_long_hears_of_nothing_new(
+    store: Store, known: Known, outbox: Outbox
+) -> None:
+    gone = NOW - dt.timedelta(days=8)
+    known.services = [service("a", state=ServiceState.DISABLED, disabled_at=gone)]
+
+    await outbox.tell([mark()])
+
+    assert deliveries(store) == []
+
+
 async def test_a_process_that_knows_no_services_yet_learns_them_before_it_tells(
     store: Store, lines: Lines
 ) -> None:
@@ -254,7 +312,7 @@ async def test_what_came_while_mongodb_was_away_is_told_later(
 
 
 async def test_a_mark_stays_where_mongodb_refuses_its_event(store: Store, outbox: Outbox) -> None:
-    store.tracking.database.create_collection("events", validator={"slug": {"$ne": "usps"}})
+    store.tracking.database.command("collMod", "events", validator={"slug": {"$ne": "usps"}})
     good = mark("2", slug=Slug("dhl"))
     store.tracking.insert_many([marked_document(mark()), marked_document(good)])
 

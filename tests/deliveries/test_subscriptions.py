@@ -52,7 +52,8 @@ async def known(store: Store) -> Subscriptions:
 
 
 def delete(store: Store, service: Service, ago: float = 0.0) -> None:
-    gone = {"state": "deleted", "deleted_at": NOW - dt.timedelta(seconds=ago)}
+    deleted_at = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=ago)
+    gone = {"state": "deleted", "deleted_at": deleted_at}
     store.services.update_one({"_id": service.id}, {"$set": gone})
 
 

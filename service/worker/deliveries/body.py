@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from service.worker.deliveries.aftership import shipment_of, update
 from service.worker.deliveries.service import Format
 from service.worker.results.change import EventName, Mark
 from service.worker.results.database import Document
@@ -30,7 +31,19 @@ KEEP_DAYS = 60
 """How long a body is kept: a delivery is open for 7 days, held for 7, and may be resent for 30."""
 
 _ESSENTIAL = frozenset(
-    {"id", "slug", "number", "status", "tag", "subtag", "delivered", "changed", "before", "test"}
+    {
+        "id",
+        "slug",
+        "number",
+        "tracking_number",
+        "status",
+        "tag",
+        "subtag",
+        "delivered",
+        "changed",
+        "before",
+        "test",
+    }
 )
 TEXT_MOST = 4_096
 """Characters of what is left of an essential text, where a body is too long."""
@@ -43,6 +56,14 @@ def standard(event: EventName, at: dt.datetime, data: Mapping[str, Any]) -> byte
     said = {"type": str(event), "timestamp": instant(at), "data": _plain(data)}
     body = _encode(said)
     return body if len(body) <= BODY_MOST else _encode(said | {"data": _cut(said["data"])})
+
+
+def aftership(name: str, mark: Mark, shipment: Mapping[str, Any] | None) -> bytes:
+    """Write a change of a parcel in AfterShip's format, cut as the other one; `name`: its event."""
+    named = {"slug": mark.slug, "number": mark.number, "at": mark.at}
+    said = _plain(update(name, shipment_of(shipment, mark.after, named), mark.at))
+    body = _encode(said)
+    return body if len(body) <= BODY_MOST else _encode(said | {"msg": _cut(said["msg"])})
 
 
 def parcel_data(mark: Mark) -> Mapping[str, Any]:

@@ -26,9 +26,10 @@ import re
 import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from yarl import URL
+if TYPE_CHECKING:
+    from yarl import URL
 
 from service.config.schema import Config
 
@@ -136,6 +137,8 @@ def parse_destination(text: str, allowed: Allowed = NOTHING_MORE, own: Collectio
 
     Whether its name leads to a public address is judged at each connection.
     """
+    from yarl import URL  # noqa: PLC0415 - most verbs of the command line load none of it
+
     if len(text) > ADDRESS_MOST:
         raise BadDestination(f"the address has over {ADDRESS_MOST} characters")
     try:

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pymongo import UpdateOne
 from pymongo.collection import Collection
@@ -37,6 +37,7 @@ from service.worker.deliveries.delivery import (
     document_of,
     event_id,
 )
+from service.worker.deliveries.health import takes_new
 from service.worker.deliveries.service import Format, Service, ServiceState
 from service.worker.results.change import EventName, Mark, marks_in
 from service.worker.results.connection import CONFIRM_SECONDS, NEVER, Marks, Store, patiently
@@ -48,6 +49,7 @@ from service.worker.results.database import (
     Refusal,
     log_refused,
 )
+from service.worker.results.document import document_id
 from service.worker.results.failure import faults_of
 from tracking.checkpoint import Tag
 from tracking.errors import ResultsDown
@@ -129,14 +131,12 @@ class Outbox:
     ) -> None:
         self._store = store
         self._follows = follows
+        self.hears = follows.hears
+        """Whether changes of an account's parcels are marked: each stored answer asks."""
         self._bring_in = bring_in
         self._steps = steps or Steps(insert, pull)
         self._waiting: deque[Mark] = deque(maxlen=WAITING_MOST)
         self._noted = asyncio.Event()
-
-    def hears(self, account: Account) -> bool:
-        """Whether changes of an account's parcels are marked."""
-        return self._follows.hears(account)
 
     def note(self, marks: Sequence[Mark]) -> None:
         """Have these marks told; a majority has their documents."""
@@ -202,33 +202,68 @@ def tell_marks(
     stores: Collections, followed: Sequence[tuple[Mark, Sequence[Service]]], steps: Steps
 ) -> Inserted:
     """Tell of changes, then take their marks away. Raises PyMongoError: repeat it."""
-    told = [each for mark, services in followed for each in told_of(mark, services)]
+    shipments = _shipments(stores, followed)
+    told = [
+        each
+        for mark, services in followed
+        for each in told_of(mark, services, shipments.get(mark.document))
+    ]
     inserted = steps.insert(stores, told)
     steps.pull(stores.tracking, [mark for mark, _ in followed if mark.id not in inserted.kept])
     return inserted
 
 
-def told_of(mark: Mark, services: Sequence[Service]) -> list[Told]:
-    """Make the events of a change that somebody wants to hear of, with their deliveries."""
-    tag = Tag(mark.after["tag"])
+def told_of(
+    mark: Mark, services: Sequence[Service], shipment: Mapping[str, Any] | None = None
+) -> list[Told]:
+    """Make the events of a change that somebody wants to hear of, with their deliveries.
+
+    `shipment`: what the account says of the parcel, for AfterShip's format.
+    """
     told: list[Told] = []
     for event in mark.events:
-        wanted = [each for each in services if each.wanted.takes(event, mark.slug, tag)]
+        wanted = [each for each in services if _wants(each, event, mark)]
         if not wanted:
             continue
-        name, parcel = event_id(mark.id, event), f"{mark.slug}:{mark.number}"
+        name = event_id(mark.id, event)
+        bodies = {Format.STANDARD: body.standard(event, mark.at, body.parcel_data(mark))}
+        if any(each.format is Format.AFTERSHIP for each in wanted):
+            bodies[Format.AFTERSHIP] = body.aftership(name, mark, shipment)
         document = body.event_document(
             name=name,
             account=mark.account,
             event=event,
             at=mark.at,
-            bodies={Format.STANDARD: body.standard(event, mark.at, body.parcel_data(mark))},
-            parcel=parcel,
+            bodies=bodies,
+            parcel=f"{mark.slug}:{mark.number}",
         )
         deliveries = [delivery_of(mark.id, document, each) for each in wanted]
         asked_us = mark.after["updated_at"].timestamp() * 1_000_000
         told.append(Told(mark.id, document, deliveries, asked_us))
     return told
+
+
+def _wants(service: Service, event: EventName, mark: Mark) -> bool:
+    """Whether a service is to hear of an event; of AfterShip's there is one for each change."""
+    tag, wanted = Tag(mark.after["tag"]), service.wanted
+    if not wanted.takes(event, mark.slug, tag) or not takes_new(service, mark.at):
+        return False
+    changed = EventName.PARCEL_CHANGED
+    is_second = event is not changed and wanted.takes(changed, mark.slug, tag)
+    return service.format is not Format.AFTERSHIP or not is_second
+
+
+def _shipments(
+    stores: Collections, followed: Iterable[tuple[Mark, Sequence[Service]]]
+) -> Mapping[str, Document]:
+    """Find what accounts say of parcels, where a service wants AfterShip's format."""
+    asked = [
+        {"account": mark.account, "parcel": f"{mark.slug}:{mark.number}", "deleted": False}
+        for mark, services in followed
+        if any(each.format is Format.AFTERSHIP for each in services)
+    ]
+    found = stores.shipments.find({"$or": asked}) if asked else ()
+    return {document_id(each["parcel"], Account(each["account"])): each for each in found}
 
 
 def delivery_of(change: str, event: Document, service: Service) -> Delivery:

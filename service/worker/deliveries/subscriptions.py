@@ -12,7 +12,7 @@ that wants to hear.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from redis.asyncio import Redis
@@ -77,6 +77,29 @@ class Leftovers:
         return sorted(self._cleared)
 
 
+class _Hearing(dict[Account, bool]):
+    """Whether accounts are heard, as far as somebody asked since the services were read.
+
+    Each stored answer asks, in the thread that writes: mostly it is one look-up.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._accounts: frozenset[Account] | None = None
+
+    def __missing__(self, account: Account) -> bool:
+        while True:
+            accounts = self._accounts
+            heard = self[account] = accounts is None or account in accounts
+            if accounts is self._accounts:  # else `take` may have cleared it before this was set
+                return heard
+
+    def take(self, accounts: frozenset[Account]) -> None:
+        """Go by other accounts."""
+        self._accounts = accounts
+        self.clear()
+
+
 class Subscriptions:
     """The services that a process knows. One per process."""
 
@@ -86,7 +109,9 @@ class Subscriptions:
         self._timeout_most = timeout_most
         self._found = Found()
         self._knows = False
-        self._hearing = frozenset[Account]()
+        self._hearing = _Hearing()
+        self.hears: Callable[[Account], bool] = self._hearing.__getitem__
+        """Whether a change of the account's parcels is marked; True while nothing is known yet."""
         self._of: Mapping[Account, Sequence[Service]] = {}
         self._lines: Mapping[Line, Service] = {}
         self.leftovers = Leftovers()
@@ -111,10 +136,6 @@ class Subscriptions:
         newest = await self._store.on_reader(read_revision, self._store.limits)
         if newest != self.revision or not self._knows:
             await self.learn()
-
-    def hears(self, account: Account) -> bool:
-        """Whether a change of the account's parcels is marked; True while nothing is known yet."""
-        return account in self._hearing or not self._knows
 
     def of(self, account: Account) -> Sequence[Service]:
         """List an account's services, in all states but deleted."""
@@ -144,7 +165,7 @@ class Subscriptions:
             of.setdefault(each.account, []).append(each)
         self._of = {account: tuple(some) for account, some in of.items()}
         self._lines = {each.line: each for each in services.values()}
-        self._hearing = frozenset(each.account for each in services.values() if _hears(each))
+        self._hearing.take(frozenset(each.account for each in services.values() if _hears(each)))
         self._found = Found(found.revision, services, found.deleted)
         self.leftovers.take(found.deleted)
         self._knows = True

@@ -43,7 +43,7 @@ from service.worker.deliveries.delivery import (
     attempt_id,
 )
 from service.worker.deliveries.secret_box import Unreadable
-from service.worker.deliveries.service import Service, ServiceState
+from service.worker.deliveries.service import Format, Service, ServiceState
 from service.worker.deliveries.signing import BadSecret
 from service.worker.deliveries.store import Deliveries, Found
 from service.worker.results.database import Document
@@ -135,6 +135,8 @@ class Made:
 class AttemptFailed(CourierError):
     """An attempt that was not answered by 2xx; `made` says all of it."""
 
+    counts = True
+
     def __init__(self, made: Made) -> None:
         word = made.ending.failure or Failure.NOT_HTTP
         super().__init__(f"the destination: {word.value}", http_status=made.ending.status)
@@ -189,7 +191,9 @@ class DeliveryWork:
             if found.row is not None:
                 await self._write(_made_by_row(service, found.delivery, found.row))
                 return [_skipped("made_before")]
-            body = (found.bodies or {}).get(service.format.value)
+            bodies = found.bodies or {}
+            # What AfterShip knows no event of, or was written before the service changed.
+            body = bodies.get(service.format.value, bodies.get(Format.STANDARD.value))
             if body is None:
                 await self._end(found.delivery, "no_body", dt.datetime.now(dt.UTC))
                 return [_skipped("no_body")]

@@ -64,16 +64,23 @@ LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class Hooked:
+    """What deliveries need. `learn` reads the services again, and limits; raises ResultsDown."""
+
+    subscriptions: Subscriptions
+    sender: Sender
+    redis: Redis
+    learn: Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """The connected parts of which the flow is built."""
 
     registry: Registry
     lines: AllLines
     others: Works
-    subscriptions: Subscriptions
-    sender: Sender
-    redis: Redis
-    book: RuleBook
+    hooked: Hooked
     limiter: Limiter
     standings: LineSnapshots
     planners: Planners
@@ -94,38 +101,27 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
     `others`: what it does besides asking couriers. UnsafeServer: do not try again.
     """
     registry = Registry(courier_settings(config).values())
-    redis = open_redis(redis_address(config))
-    closing.push_async_callback(redis.aclose)
-    store = _store(config)
-    closing.push_async_callback(store.close)
+    redis, store, sender = _opened(config, closing)
     subscriptions = Subscriptions(store, config.webhooks.timeout_seconds)
-    services = KindLines(DELIVERY, ServiceLines(config, subscriptions))
-    lines = AllLines(CourierLines(config, registry), [*others, services])
+    lines = _lines(config, registry, subscriptions, others)
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
     who = WorkerInfo(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
     book = RuleBook(lines.rules_of, functools.partial(_read_rules, store, subscriptions))
-    outlast = functools.partial(_longest_seconds, subscriptions)
-    limiter = _limiter(config, redis, _policy(config, who, lines), book, outlast)
+    limiter = _limiter(config, redis, _policy(config, who, lines), book, subscriptions)
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
     await _after_older_versions(redis, book)
     await keep_trying(subscriptions.learn)
-    await keep_trying(lambda: limiter.start(lines.known()))
-    await keep_trying(lambda: resume_where_changed(Pauses(redis, book.rules_of), lines))
+    await _started(limiter, lines, Pauses(redis, book.rules_of))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)
-    sender = _sender(config)
-    closing.push_async_callback(sender.close)
     return Parts(
         registry,
         lines,
         others,
-        subscriptions,
-        sender,
-        redis,
-        book,
+        Hooked(subscriptions, sender, redis, book.learn),
         limiter,
         LineSnapshots(redis, book.rules_of, book),
         Planners(redis, secrets.token_hex(8)),
@@ -141,16 +137,27 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
     )
 
 
+async def _started(limiter: Limiter, lines: AllLines, brakes: Pauses) -> None:
+    await keep_trying(lambda: limiter.start(lines.known()))
+    await keep_trying(lambda: resume_where_changed(brakes, lines))
+
+
+def _opened(config: Config, closing: AsyncExitStack) -> tuple[Redis, Store, Sender]:
+    """Open what is closed last; nothing is asked yet."""
+    redis, store = open_redis(redis_address(config)), _store(config)
+    closing.push_async_callback(redis.aclose)
+    closing.push_async_callback(store.close)
+    allowed = functools.cache(functools.partial(allowed_of, config))
+    sender = Sender(allowed, config.webhooks.own_names, kept_below(config.worker))
+    closing.push_async_callback(sender.close)
+    return redis, store, sender
+
+
 async def _read_rules(store: Store, subscriptions: Subscriptions) -> Changes:
     """Read what goes by the revision of the rules: limits, and services. Raises ResultsDown."""
     changes = await store.on_reader(read_changes, store.limits)
     await subscriptions.learn()
     return changes
-
-
-def _sender(config: Config) -> Sender:
-    allowed = functools.cache(functools.partial(allowed_of, config))
-    return Sender(allowed, config.webhooks.own_names, kept_below(config.worker))
 
 
 async def _after_older_versions(redis: Redis, book: RuleBook) -> None:
@@ -225,14 +232,16 @@ def _policy(config: Config, who: WorkerInfo, lines: AllLines) -> Policy:
     )
 
 
-def _longest_seconds(subscriptions: Subscriptions) -> float:
-    return subscriptions.longest_seconds
+def _lines(
+    config: Config, registry: Registry, subscriptions: Subscriptions, others: Works
+) -> AllLines:
+    services = KindLines(DELIVERY, ServiceLines(config, subscriptions))
+    return AllLines(CourierLines(config, registry), [*others, services])
 
 
 def _limiter(
-    config: Config, redis: Redis, policy: Policy, book: RuleBook, outlast: Callable[[], float]
+    config: Config, redis: Redis, policy: Policy, book: RuleBook, subscriptions: Subscriptions
 ) -> Limiter:
-    """Build it; `outlast`: how long a call may take on lines that come and go, in seconds."""
     clock = Clock()
     pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
     tables = [config.limits, *(limits_for(config, slug) for slug in config.limits.slugs)]
@@ -241,7 +250,7 @@ def _limiter(
     lease = max(lease, delivery_lease_seconds(config, config.webhooks.timeout_seconds))
     watched = bool(config.redis.sentinels)
     epoch = Epoch(pipeline, timeout, _lost, watched=watched, vet=_vetting(config))
-    epoch.outlast = outlast
+    epoch.outlast = lambda: subscriptions.longest_seconds
     pipeline.quiet_after_leap(lease, functools.partial(_lost, Loss.LEAPT))
     return Limiter(pipeline, clock, epoch, book, policy)
 

@@ -44,32 +44,29 @@ class Webhooks:
     """
 
     def __init__(self, config: Config, parts: Parts, points: FailPoints) -> None:
-        keys = config.webhooks.keys
-        store = parts.store
-        self._parts = parts
-        self._leases = points.port(
-            "leases", Planners(parts.redis, secrets.token_hex(8), LEASE_SECONDS)
-        )
+        keys, store, hooked = config.webhooks.keys, parts.store, parts.hooked
+        self._store, self._hooked = store, hooked
+        leases = Planners(hooked.redis, secrets.token_hex(8), LEASE_SECONDS)
+        self._leases = points.port("leases", leases)
         self._filler: Filler | None = None
         steps = Steps(points.step("outbox.insert", insert), points.step("outbox.pull", pull))
-        self.outbox = Outbox(store, parts.subscriptions, self._bring_in, steps)
-        self.ends = OperationEnds(store, parts.subscriptions, self._bring_in)
+        self.outbox = Outbox(store, hooked.subscriptions, self._bring_in, steps)
+        self.ends = OperationEnds(store, hooked.subscriptions, self._bring_in)
         self.work = DeliveryWork(
             points.port("deliveries", Deliveries(store)),
-            parts.subscriptions.by_line,
-            points.port("sends", parts.sender),
+            hooked.subscriptions.by_line,
+            points.port("sends", hooked.sender),
             Signer(SecretBox.of(keys) if keys else None),
-            Healths(store, functools.partial(announce, store, parts.redis)),
+            Healths(store, functools.partial(announce, store, hooked.redis)),
         )
 
     def join(self, bringing: Bringing, drainer: Drainer, background: Background) -> None:
         """Bring deliveries into the flow, and start what runs in the background."""
-        parts = self._parts
-        windows, due = Windows(parts.redis), Due(parts.store)
-        filler = Filler(due, parts.subscriptions, windows, self._leases, bringing.bring)
+        known, windows = self._hooked.subscriptions, Windows(self._hooked.redis)
+        filler = Filler(Due(self._store), known, windows, self._leases, bringing.bring)
         self._filler = filler
         self.work.over, drainer.claimed = filler.over, filler.wake
-        keeping = Keeping(parts.store, parts.subscriptions.leftovers, parts.book.learn)
+        keeping = Keeping(self._store, known.leftovers, self._hooked.learn)
         background.start("services", keeping.run)
         background.start("deliveries", filler.run)
         background.start("changes", self.outbox.run)

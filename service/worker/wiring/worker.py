@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,7 +51,7 @@ from service.worker.upkeep.sweeper import Sweeper
 from service.worker.upkeep.tallies import Tallying
 from service.worker.wiring.connect import Parts, connect, warn_of
 from service.worker.wiring.failpoints import FailPoints
-from service.worker.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
+from service.worker.wiring.lines import LINES_MOST, MirrorOfOperations, Works
 from service.worker.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
 from service.worker.wiring.webhooks import Webhooks
 from tracking.line import DELIVERY, TRACKING, Line
@@ -137,22 +137,17 @@ def assemble(config: Config, parts: Parts) -> Worker:
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
     stores = dataclasses.replace(stores, tells=points.port("tells", hooks.ends))
     tracking = _tracking(config, parts, results, codes)
-    works = {each.kind.name: each.work for each in parts.others}
-    works |= {DELIVERY.name: hooks.work, TRACKING.name: tracking}
-    runner = _runner(_work_of(parts.lines, works, points), stores, tasks, slots)
+    works: dict[str, Work] = {DELIVERY.name: hooks.work, TRACKING.name: tracking}
+    runner = _runner(_work_of(parts, works, points), stores, tasks, slots)
     drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
-    resolve, lines = parts.registry.named, parts.lines
+    resolve = parts.registry.named
     decode = points.step("requests.decode", _decode_of(parts.others, resolve))
     handler = Handler(decode, stores, slots, runner)
-    read_drain = functools.partial(line_in, resolve=resolve, knows=lines.knows)
-    decode_drain = points.step("wait_list.decode", read_drain)
-    receiver = Receiver(handler, drainer, tasks, decode_drain)
-    background = Background(parts.who.report)
-    background.start("sweeper", Sweeper(stores.limits, runner, lines).run)
-    background.start("code counts", codes.run)
-    background.start("servers", functools.partial(watch, parts.look, warn_of))
-    background.start("statistics", tallying.run)
+    read_drain = functools.partial(line_in, resolve=resolve, knows=parts.lines.knows)
+    receiver = Receiver(handler, drainer, tasks, points.step("wait_list.decode", read_drain))
+    background = _unasked(parts, codes, tallying)
+    background.start("sweeper", Sweeper(stores.limits, runner, parts.lines).run)
     hooks.join(Bringing(stores.limits, runner, tasks, slots), drainer, background)
     if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
         recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings, parts.planners)
@@ -173,6 +168,14 @@ def assemble(config: Config, parts: Parts) -> Worker:
     )
 
 
+def _unasked(parts: Parts, codes: CodeCounts, tallying: Tallying) -> Background:
+    background = Background(parts.who.report)
+    background.start("code counts", codes.run)
+    background.start("servers", functools.partial(watch, parts.look, warn_of))
+    background.start("statistics", tallying.run)
+    return background
+
+
 def _runner(work_of: WorkOf, stores: Stores, tasks: Tasks, slots: CallSlots) -> CallRunner:
     runner = CallRunner(work_of, stores, tasks, slots)
     GroupRunner(runner, work_of, stores.limits, slots)
@@ -187,8 +190,9 @@ def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCount
     return TrackingWork(asks, results, codes, rules, encode_request)
 
 
-def _work_of(lines: AllLines, works: Mapping[str, Work], points: FailPoints) -> WorkOf:
-    works = {name: points.port("work", work) for name, work in works.items()}
+def _work_of(parts: Parts, known: dict[str, Work], points: FailPoints) -> WorkOf:
+    lines, named = parts.lines, {each.kind.name: each.work for each in parts.others} | known
+    works = {name: points.port("work", work) for name, work in named.items()}
 
     @functools.lru_cache(LINES_MOST)  # every call asks several times, and a line keeps its kind
     def work_of(line: Line) -> Work:

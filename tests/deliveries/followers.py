@@ -14,6 +14,7 @@ from tracking.request import MAIN, Account, Number, Slug
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000, dt.UTC)
 SCAN = {"checkpoint_time": "2026-11-26T11:00:00", "message": "Delivered", "tag": "Delivered"}
+SCAN |= {"subtag": "Delivered_001"}
 
 
 def service(name: str = "a", account: Account = MAIN, **members: Any) -> Service:

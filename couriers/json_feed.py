@@ -191,9 +191,10 @@ def _checkpoint(event: _Event) -> Checkpoint:
         local, offset, utc = read_iso(local, place_offset=text(event.checkpoint_offset))
     tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
     name, iso3 = _country(event.country_name, event.country_iso3)
-    # By place, in the order of Checkpoint: names would cost as much as the reading of its time.
+    # By place, in the order of Checkpoint, and without its `__new__`, which is written in Python:
+    # names would cost as much as the reading of the time, `__new__` half as much.
     # Most feeds say little of a place, so `text` is not asked about what is absent.
-    return Checkpoint(
+    made = (
         local,
         text(event.message) or "",
         tag,
@@ -208,6 +209,7 @@ def _checkpoint(event: _Event) -> Checkpoint:
         None if event.location is None else text(event.location),
         None if event.raw_tag is None else text(event.raw_tag),
     )
+    return tuple.__new__(Checkpoint, made)
 
 
 @functools.lru_cache(maxsize=256)

@@ -167,21 +167,21 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
             raise UnreadableAnswer("no tag, neither of the parcel nor of a checkpoint")
         status = statuses.Status(last.tag, last.subtag)
     delivered = _delivered(feed, events) if status.tag is Tag.DELIVERED else None
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
-        expected_delivery=text(feed.expected_delivery),
-        delivered_at=delivered.local if delivered else None,
-        delivered_at_utc=delivered.utc if delivered else None,
-        signed_by=text(feed.signed_by),
-        origin=text(feed.origin),
-        destination=text(feed.destination),
-        proof_of_delivery=address(feed.proof_of_delivery),
-        weight_grams=grams(feed.weight_grams, "g"),
-        service=text(feed.service),
-        reference=text(feed.reference),
-        sub_parcels=others(feed.sub_parcels, number) if feed.sub_parcels else (),
+    return Tracking(  # by place, as its checkpoints
+        status.tag,
+        status.subtag,
+        events,
+        text(feed.expected_delivery),
+        delivered.local if delivered else None,
+        delivered.utc if delivered else None,
+        text(feed.signed_by),
+        text(feed.origin),
+        text(feed.destination),
+        address(feed.proof_of_delivery),
+        grams(feed.weight_grams, "g"),
+        text(feed.service),
+        text(feed.reference),
+        others(feed.sub_parcels, number) if feed.sub_parcels else (),
     )
 
 

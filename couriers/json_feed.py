@@ -214,10 +214,10 @@ def _checkpoint(event: _Event) -> Checkpoint:
 
 @functools.lru_cache(maxsize=256)
 def _country(name: str | None, iso3: str | None) -> tuple[str | None, str | None]:
-    """Bring what is said of a country into one form: its name, as it was told, and its code."""
-    told = text(name)
-    known = country(told or text(iso3))
-    return (told or known.name, known.iso3) if known else (told, None)
+    """Read a country: its name, which stays as the feed writes it, and its code."""
+    written = text(name)
+    known = country(written or text(iso3))
+    return (written or known.name, known.iso3) if known else (written, None)
 
 
 @functools.lru_cache(maxsize=256)

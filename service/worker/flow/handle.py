@@ -112,7 +112,8 @@ class Handler:
         """Do all that is to be done before a job may go that was granted no call."""
         match admission:
             case Parked(why, put_drain, ask_again):
-                await self._copy(request, job, admission.at_us)
+                if self._mirror:
+                    await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
                 if put_drain or ask_again is not None:
                     duty = TakeResult(ask_again=ask_again, put_drain=put_drain)

@@ -45,7 +45,7 @@ local function run()
 
   local kinds, replies = {}, {}
   for name, width in string.gmatch(ARGV[3], '([%l_]+) (%d+)') do
-    table.insert(kinds, { operation = operations[name](), width = tonumber(width) })
+    table.insert(kinds, { operation = operations[name], width = tonumber(width) })
   end
   local at, last = last_rules + #KEYS + 1, #ARGV
   while at <= last do

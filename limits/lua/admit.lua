@@ -41,7 +41,7 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
 -- company: µs until when it may wait for that, or nil; full: this process has no room.
 local function parked(id, why, company, full)
   if nobody_waits() then return { now, 'parked', why, 0 } end
-  raise_flag(waits(), company)
+  raise_flag(company)
   if not company then return { now, 'parked', why, call_drainer(id) } end
   return { now, 'parked', why, ask_by(id, company, full) }
 end

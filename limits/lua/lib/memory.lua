@@ -18,6 +18,7 @@ open      operations with an id, before this script   HMGET         -- (counts h
 
 and for the end of the script (`closing`):
 listed    a list changed, so the flag's time may be another one; moved: its order did
+flagged   the flag is raised (lib/taking.lua); company: µs until when all wait for that
 changed   zsets whose size changed, so their projection does; leased, started: it grew
 busy      somebody waits or is called
 counts    what scripts decide by, to be added to tracking:counts
@@ -45,6 +46,7 @@ local IS_PAUSED, IS_HELD, BRAKES, DRAINS, IS_FLAGGED = 1, 2, 3, 4, 5
 local function signs()
   if not known.signs then
     known.signs = calm() and {} or call('MGET', PAUSED, HELD, BRAKE, DRAINER, FLAG)
+    known.signs[IS_FLAGGED] = known.flagged or known.signs[IS_FLAGGED]
   end
   return known.signs
 end
@@ -59,6 +61,17 @@ end
 local function delete_signs(...)
   call('DEL', ...)
   known.signs = nil
+end
+
+-- At the end of the script the flag is raised, or not (any more).
+local function set_flag(is_up, company)
+  known.flagged, known.company = is_up, company or false
+  if known.signs then known.signs[IS_FLAGGED] = is_up end
+end
+
+-- Whether it is to be raised, and with which company.
+local function flag()
+  return known.flagged, known.company
 end
 
 -- How many entries MANUAL or AUTOMATIC has. Asked one by one: many steps need to know of one only.
@@ -166,8 +179,8 @@ end
 
 -- µs that a call has lately taken, nil before the first one.
 local function average_time()
-  known.average = known.average or tonumber(call('HGET', COUNTS, 'call_us') or nil)
-  return known.average
+  known.average = known.average or tonumber(call('HGET', COUNTS, 'call_us') or -1)
+  return known.average >= 0 and known.average or nil
 end
 
 local function set_average(us)

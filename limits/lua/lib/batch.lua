@@ -63,6 +63,7 @@ local function run()
     for _, close in ipairs(closing) do attempt(close) end
   end
   if #busy > 0 then attempt(call, 'SADD', LINES, unpack(busy)) end
+  attempt(write_statuses)
   attempt(write_tallies)
   if #measured > 0 then
     local text = table.concat(measured, ' ')

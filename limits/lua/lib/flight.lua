@@ -72,6 +72,7 @@ do
       table.insert(grants, reply_of(own, record, text))
     end
     call('HSET', INFLIGHT, unpack(fields))
+    note_operations(members)
     for _, each in ipairs(members) do run_all(unpack(each)) end
     return table.remove(grants, 1), grants
   end

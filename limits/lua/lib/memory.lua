@@ -15,12 +15,14 @@ dropped   what had ended was taken out of the zset    --            holds for th
 clamped   nothing lies too far ahead in the zset      --            holds for the script
 average   µs of a call                                HGET          set_average
 open      operations with an id, before this script   HMGET         -- (counts holds what changed)
+groups    how many of a group run, of #lead           HGET          set_running
 
 and for the end of the script (`closing`):
 listed    a list changed, so the flag's time may be another one; moved: its order did
 flagged   the flag is raised (lib/taking.lua); company: µs until when all wait for that
 changed   zsets whose size changed, so their projection does; leased, started: it grew
 busy      somebody waits or is called
+landed    groups of which some run no more
 counts    what scripts decide by, to be added to tracking:counts
 ended     how many operations ended how, in this script
 ]]
@@ -188,6 +190,16 @@ local function set_average(us)
   call('HSET', COUNTS, 'call_us', digits(us))
 end
 
+-- How many of the group of this lead run: wait_inflight tells, until the last of them has ended.
+local function running_of(lead)
+  known.groups[lead] = known.groups[lead] or tonumber(call('HGET', INFLIGHT, '#' .. lead)) or 0
+  return known.groups[lead]
+end
+
+local function set_running(lead, left)
+  known.groups[lead], known.landed[lead] = left, true
+end
+
 -- By these counts scripts decide: `calls`, `further` requests of calls, `open` operations.
 local function count(name, by)
   known.counts[name] = (known.counts[name] or 0) + (by or 1)
@@ -283,5 +295,16 @@ do
     end
   end
 
-  closing = { close_order, close_calls, close_counts }
+  local function close_groups()
+    for lead in pairs(known.landed) do
+      local left = known.groups[lead]
+      if left > 0 then
+        call('HSET', INFLIGHT, '#' .. lead, digits(left))
+      else
+        call('HDEL', INFLIGHT, '#' .. lead)
+      end
+    end
+  end
+
+  closing = { close_order, close_calls, close_counts, close_groups }
 end

@@ -79,10 +79,11 @@ def load() -> Mapping[str, Script]:
     folder = files("limits") / "lua"
     parts = [(folder / "lib" / f"{name}.lua").read_text() for name in LIBRARY]
     parts.insert(1, "return (function()\n")
-    parts.append("local operations = {}\n")
+    parts.append("local operations, asked = {}, ' ' .. ARGV[3]\n")
     for name in OF_LINE:
         text = (folder / f"{name}.lua").read_text()
-        parts.append(f"function operations.{name}()\n{text}end\n")
+        parts.append(f"if string.find(asked, ' {name} ', 1, true) then\n")
+        parts.append(f"operations.{name} = (function()\n{text}end)()\nend\n")
     parts.append((folder / "lib" / f"{BATCH}.lua").read_text())
     parts.append("end)()\n")
     texts = {BATCH: "".join(parts)}

@@ -11,6 +11,8 @@ Where there are replicas the same holds when another server takes over, because 
 writes. So every new connection asks first whose it is, before any step goes over it: with its old
 connection a worker cannot reach another server. The one that finds a change begins a new epoch, in
 Redis, and all others find their name refused.
+
+With the epoch comes the newest revision of the rules: who calls nothing hears of it nowhere else.
 """
 
 from __future__ import annotations
@@ -68,10 +70,14 @@ class Epoch:
         self._pipeline = pipeline
         self._lost = lost
         self._vet = vet
-        self._same = round(quiet_seconds * 1_000_000), int(watched)
+        self._quiet_seconds = quiet_seconds
+        self.outlast: Callable[[], float] = lambda: 0.0
+        """How long a call may take on lines that come and go; the wiring sets it."""
+        self._watched = int(watched)
         self._least = self._count = 0
         self._counts = False
         self.name = ""
+        self.revision = 0
         self.losses = 0
         pipeline.greet_with(self._greet)
 
@@ -103,10 +109,11 @@ class Epoch:
         self._note(known, reply)
 
     def _asked(self, known: str) -> tuple[str | int, ...]:
-        return (known, secrets.token_hex(6), *self._same, self._count)
+        quiet_us = round(max(self._quiet_seconds, self.outlast()) * 1_000_000)
+        return (known, secrets.token_hex(6), quiet_us, self._watched, self._count)
 
     def _note(self, known: str, reply: list[Any]) -> None:
-        _, name, _, why, _, confirms, count = reply
+        _, name, _, why, _, confirms, count, self.revision = reply
         if self._counts:
             self._count = max(self._count, count)
         self._pipeline.confirmed = confirms and max(confirms, self._least)
@@ -117,4 +124,4 @@ class Epoch:
         self.name = name
 
 
-_KEYS = [keys.EPOCH, keys.SERVER]
+_KEYS = [keys.EPOCH, keys.SERVER, keys.REVISION]

@@ -121,10 +121,8 @@ FORGOTTEN = "tracking:forgotten:"
 HISTORY = "tracking:operations:"
 DEFECTS = "tracking:defects:"
 
-SUCCESSES = "tracking:stats:successes"
-ERRORS = "tracking:stats:errors"
-TALLIED_SLUGS = "tracking:stats:slugs"
-SPANS_MADE = "tracking:stats:made"
+SUCCESSES, ERRORS = "tracking:stats:successes", "tracking:stats:errors"
+TALLIED_SLUGS, SPANS_MADE = "tracking:stats:slugs", "tracking:stats:made"
 
 
 class LineKeys(NamedTuple):
@@ -200,9 +198,9 @@ def status(operation: str) -> str:
     return f"{STATUS}{operation}"
 
 
-def planner(slug: str) -> str:
-    """Who plans the re-checks of a courier."""
-    return f"tracking:planner:{slug}"
+def planner(line: str) -> str:
+    """Who plans the re-checks of a courier, or fills the line of a service."""
+    return f"tracking:planner:{line}"
 
 
 def ten_seconds(at: int) -> str:
@@ -339,8 +337,8 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
     """Write a request for admit.lua; what is absent or plain is left out."""
     number = own_number(request.number, account_of(request))
     body: dict[str, object] = {"number": number, "job": job_key}
-    texts = (("id", request.id), ("trace", request.traceparent), ("resend_of", request.resend_of))
-    for name, text in texts:
+    texts = (request.id, request.traceparent, request.resend_of, request.webhook)
+    for name, text in zip(("id", "trace", "resend_of", "webhook"), texts, strict=True):
         if text is not None:
             body[name] = text  # noqa: PERF403 - that makes one more
     times = (("age", request.max_age), ("till", request.expires_at), ("put", request.put_at))
@@ -377,6 +375,8 @@ def write_verdict(
         body["fields"] = dict(fields)
     if verdict.setback is not None:
         body["setback"] = _setback(verdict.setback)
+    if verdict.unsent:
+        body["unsent"] = True
     return _encode(body | _told(verdict.attempt))
 
 
@@ -412,7 +412,7 @@ def _setback(setback: Setback) -> dict[str, object]:
         body["patience"] = round(setback.patience * 1000)
     if setback.firm:
         body["firm"] = True
-    return body
+    return body | ({"fields": dict(setback.fields)} if setback.fields else {})
 
 
 def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:

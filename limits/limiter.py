@@ -46,7 +46,7 @@ from tracking.call import (
     TakeResult,
     Verdict,
 )
-from tracking.errors import LimitsBroken, LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import Kind, Line, kind_of, line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest, own_number
@@ -234,6 +234,8 @@ class Limiter(CallEnds):
         """
         # Asked now and then, too: a proxy may lead an open connection to another server.
         busy, _ = await asyncio.gather(self._survey(lines, LIVES_SECONDS), self._epoch.agree())
+        if self._epoch.revision > self._book.revision:
+            await self._learn_rules(lines)
         known = frozenset(lines)
         unsound: list[Line] = []
         for part in _parts(busy, INSPECTED_AT_ONCE):
@@ -247,10 +249,16 @@ class Limiter(CallEnds):
             swept += await asyncio.gather(*map(self._clear, part))
         return swept
 
+    async def _learn_rules(self, lines: Sequence[Line]) -> None:
+        """Go by newer rules without being refused first, and tell so: somebody waits for that."""
+        with contextlib.suppress(ResultsDown):  # the next sweep comes soon enough
+            await self._steps.learn("rules")
+            await self._survey(lines, LIVES_SECONDS)
+
     async def _survey(self, lines: Sequence[Line], lives_seconds: float) -> list[Line]:
         who, found = self._policy.who, dict[str, None]()
         if who:
-            who.guards = self._book.fits()
+            who.guards, who.revision = self._book.fits(), self._book.revision
         told = (registration(who, self.token), round(lives_seconds * 1000)) if who else ()
         for part in _parts(lines or [Line("")], SURVEYED_AT_ONCE):
             asked = [keys.LINES, keys.WORKERS, keys.COURIERS], (" ".join(part), *told)

@@ -4,10 +4,11 @@ A worker tells itself with the look that its sweeper takes anyway (lua/survey.lu
 `LIVES_SECONDS` after its last one. A process that vanished is known to be gone at once by those
 that run beside it, under the same kernel; by all others once it is forgotten.
 
-One of them at a time plans the re-checks of each courier (lua/plan.lua). One that vanishes leaves
-its couriers to others once LEASE_SECONDS are over. Two that plan at the same time, because one of
-them stood still or a failover lost who planned, do no harm: the id of a check is made of its parcel
-and date, so what both put is one operation.
+One of them at a time plans the re-checks of each courier, and one fills each line that is a window
+of its own store (lua/plan.lua). One that vanishes leaves its lines to others once its lease is
+over. Two that plan at the same time, because one of them stood still or a failover lost who
+planned, do no harm: the id of a check is made of its parcel and date, so what both put is one
+operation; and what both bring in has one number.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from redis.asyncio import Redis
 
@@ -24,7 +26,8 @@ from limits import keys
 from limits.clock import Clock
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
-from tracking.request import Slug
+
+T = TypeVar("T", bound=str)
 
 LIVES_SECONDS = 20.0
 """Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
@@ -41,7 +44,8 @@ class WorkerInfo:
     """One worker process as it tells itself. `since` is Unix time in seconds.
 
     `trouble`: which of its background tasks ended last, and how often. `guards`: in ms, of the
-    lines where what it measured wants more than is set (limits/rules.py).
+    lines where what it measured wants more than is set (limits/rules.py). `revision`: of the rules
+    that it goes by; a worker of a version before says none.
     """
 
     host: str
@@ -50,6 +54,7 @@ class WorkerInfo:
     since: float
     trouble: str = ""
     guards: dict[str, int] = field(default_factory=dict)
+    revision: int = 0
 
     def report(self, trouble: str) -> None:
         """Have `info` tell of it, from the next look on."""
@@ -110,22 +115,22 @@ def token_of(call_id: str) -> str:
 
 
 class Planners:
-    """Who plans re-checks. `who` asks: each process under a name of its own."""
+    """Who plans re-checks, or fills lines. `who` asks: each process under a name of its own."""
 
-    def __init__(self, redis: Redis, who: str) -> None:
+    def __init__(self, redis: Redis, who: str, lease_seconds: float = LEASE_SECONDS) -> None:
         self._pipeline = Pipeline(redis, Clock())
         # What a failover loses is taken once more.
         self._pipeline.confirmed = 0
         self._who = who
+        self._lease_ms = round(lease_seconds * 1000)
 
-    async def hold(self, slugs: Sequence[Slug]) -> list[Slug]:
-        """Take those of these couriers that nobody else plans, for LEASE_SECONDS from now on.
+    async def hold(self, lines: Sequence[T]) -> list[T]:
+        """Take those of these lines that nobody else plans, for the lease from now on.
 
         Raises LimitsDown: repeat it, then.
         """
-        if not slugs:
+        if not lines:
             return []
-        names = [keys.planner(slug) for slug in slugs]
-        args = (self._who, round(LEASE_SECONDS * 1000))
-        plans = await self._pipeline.run("plan", names, args)
-        return [slug for slug, its_own in zip(slugs, plans, strict=True) if int(its_own)]
+        names = [keys.planner(line) for line in lines]
+        plans = await self._pipeline.run("plan", names, (self._who, self._lease_ms))
+        return [line for line, its_own in zip(lines, plans, strict=True) if int(its_own)]

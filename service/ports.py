@@ -184,7 +184,8 @@ class Done(NamedTuple):
     """What an answered call brought, to be stored.
 
     `outcome` is that of its Attempt; `output` is for the operations behind it, `tag` is a word for
-    the log. `content` is for the Work that made it.
+    the log. `content` is for the Work that made it. `unsent`: there was nothing to do, so nothing
+    was sent, nothing is stored, and it tells nothing of the line.
     """
 
     outcome: str
@@ -192,6 +193,7 @@ class Done(NamedTuple):
     tag: str
     content: Any
     http_status: int | None = None
+    unsent: bool = False
 
 
 class LeftOut(NamedTuple):
@@ -233,8 +235,8 @@ class Work(Protocol):
     def decide(self, error: CourierError, call: Call, now: float) -> Decision:
         """Decide what is done after a failed call; `now` is Unix time in seconds."""
 
-    def letter(self, call: Call, error: CourierError) -> DeadLetter:
-        """Make the record of a call that nobody will answer."""
+    def letter(self, call: Call, error: CourierError) -> DeadLetter | None:
+        """Make the record of a call that nobody will answer; None: its own store has it."""
 
 
 class Lines(Protocol):
@@ -291,6 +293,16 @@ class MalformedCounts(Protocol):
 
     def count(self) -> None:
         """Count a job. Written later: it neither waits nor fails."""
+
+
+class Tells(Protocol):
+    """Tells services of ends that no operation has."""
+
+    async def refused(self, letter: DeadLetter, service: str) -> None:
+        """Tell a request's service, by its name, that the request was not taken.
+
+        The letter names its operation. Idempotent. Raises ResultsDown: repeat it.
+        """
 
 
 class DeadLetters(Protocol):

@@ -180,7 +180,7 @@ class Setback:
     line was not asked but refused, and ends who waits for so long while it is. `firm`: an answer
     does not end the pause, and the request keeps its place. `of_credentials`: others than these may
     be accepted. `why` is for operators. `attempt`: the call for people to see; None: nobody was
-    asked.
+    asked. `fields`: those with which the request is repeated; None: as it stands.
     """
 
     why: str
@@ -194,11 +194,17 @@ class Setback:
     firm: bool = False
     of_credentials: bool = False
     attempt: Attempt | None = None
+    fields: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The last word about what was asked; the operations end in ERROR."""
+    """The last word about what was asked; the operations end in ERROR.
+
+    `setback`: what the failed call means for its line; None: it tells that the line works.
+    """
+
+    setback: Setback | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +277,8 @@ class Verdict(NamedTuple):
     `output` is small and JSON-able. `observed_ms` is Redis' time at which the courier was asked,
     Unix ms; `finish` takes it from the call.
     `setback`: what the last failed call means for its line. `attempt`: the call that
-    ended so, for people to see; None: nobody was asked.
+    ended so, for people to see; None: nobody was asked. `unsent`: certainly nothing was sent, so
+    the start is given back.
     """
 
     state: State
@@ -280,6 +287,7 @@ class Verdict(NamedTuple):
     observed_ms: int | None = None
     setback: Setback | None = None
     attempt: Attempt | None = None
+    unsent: bool = False
 
 
 class Attempt(NamedTuple):

@@ -45,12 +45,14 @@ class MalformedJob(TrackingError):
 
     `reason` is a short fixed word for lists and counters (`bad_json`, `unknown_slug`, …);
     `detail` is for a person and names what is wrong and what to write. `slug` and `number` are what
-    the body names, unchecked, and `operation` its id; None where it names none.
+    the body names, unchecked, and `operation` its id; None where it names none. `webhook`: the
+    service that is to hear of it.
     """
 
     slug: str | None = None
     number: str | None = None
     operation: str | None = None
+    webhook: str | None = None
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -75,10 +77,12 @@ class CourierError(TrackingError):
 
     `http_status` is None when no answer arrived. `excerpt` is at most 1 KiB of the body, with
     credentials taken out; it is stored beside the attempt. `part` is what an answer about several
-    numbers says of this one, as long as it is being read.
+    numbers says of this one, as long as it is being read. `counts`: it is an attempt also where
+    nothing was sent.
     """
 
     code = "courier_error"
+    counts = False
     part: bytes | None = None
 
     def __init__(self, message: str, *, http_status: int | None = None, excerpt: str = "") -> None:

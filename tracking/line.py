@@ -5,7 +5,7 @@ line                shared by                                kind
 =================== ======================================== =======================
 `<slug>`            all who ask a courier                    TRACKING
 `<slug>@<account>`  an account's own credentials for it      none yet: it waits
-`~<service>`        what is delivered to one webhook         none yet: it waits
+`~<service>`        what is delivered to one webhook         DELIVERY
 =================== ======================================== =======================
 
 Rules, wait lists, calls in flight, starts, pauses and counts belong to a line; answers, documents
@@ -68,6 +68,7 @@ class Kind(NamedTuple):
     What carries its calls out is chosen by its `name`, in the wiring (service.ports.Work).
     `brakes`: what stops a line, by the code of the error. `spares`: an error is charged to a number
     only if another one of its line was answered since its last try; False: it always is.
+    `yields`: calls of such lines have half of the slots of a process at most, all lines together.
     The others are the rules of the table above.
     """
 
@@ -80,6 +81,7 @@ class Kind(NamedTuple):
     counted: bool
     brakes: Mapping[str, Brake]
     spares: bool
+    yields: bool = False
 
 
 _CHANGED = Brake(after=3, first_seconds=60.0, cap_seconds=3_600.0)
@@ -111,7 +113,27 @@ TRACKING = Kind(
     spares=True,
 )
 
-KINDS = (TRACKING,)
+DELIVERY = Kind(
+    name="delivery",
+    form=re.compile("~[a-z0-9]{16}"),
+    merges=False,
+    remembers=False,
+    takes_over=False,
+    operations=False,
+    counted=False,
+    brakes=MappingProxyType(
+        {
+            "destination_down": Brake(20, first_seconds=300.0, cap_seconds=3_600.0),
+            "rate_limited": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),
+            # A worker that cannot sign; another one may.
+            "no_key": Brake(after=1, first_seconds=60.0, cap_seconds=60.0),
+        }
+    ),
+    spares=False,
+    yields=True,
+)
+
+KINDS = (TRACKING, DELIVERY)
 
 
 class Asked(Protocol):
@@ -132,9 +154,24 @@ def courier_line(slug: Slug) -> Line:
     return Line(slug)
 
 
+def service_line(service: str) -> Line:
+    """Name the line of a service by its id."""
+    return Line(f"~{service}")
+
+
+def service_of(line: Line) -> str:
+    """Name the service of a line of the kind DELIVERY by its id."""
+    return line.removeprefix("~")
+
+
 def kind_of(line: Line) -> Kind | None:
     """Find the kind of a line; None for one that only a later version knows: it waits."""
     return next((kind for kind in KINDS if kind.form.fullmatch(line)), None)
+
+
+def is_courier(line: Line) -> bool:
+    """Whether a line is that of a courier: lists of couriers show no other."""
+    return kind_of(line) is TRACKING
 
 
 def slug_of(line: Line) -> Slug:

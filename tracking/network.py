@@ -20,10 +20,11 @@ CANCEL_SECONDS = 0.1
 
 def network_reason(error: BaseException) -> str:
     """Say what the network did, as far as `error` or what caused it tells; else ""."""
-    return next(filter(None, map(_reason, _causes(error))), "")
+    return next(filter(None, map(_reason, causes(error))), "")
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Give `error`, what caused it, what caused that, and so on."""
     seen = 0
     while error is not None and seen < 10:  # noqa: PLR2004 - a chain may be a ring
         yield error

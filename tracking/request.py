@@ -118,7 +118,8 @@ class TrackingRequest(NamedTuple):
     `expires_at` is Unix time in seconds after which nobody wants the answer, None for never.
     `resend_of` is the id of the operation that this one repeats. `put_at` is Unix time in seconds
     at which its producer put it, None where it does not say so. `alone`: a courier's answer to
-    several numbers left this one out, so it rides with no others.
+    several numbers left this one out, so it rides with no others. `webhook` names the service that
+    hears of the end of its operation; only a request with an id has one.
     """
 
     slug: Slug
@@ -133,6 +134,7 @@ class TrackingRequest(NamedTuple):
     resend_of: str | None = None
     put_at: float | None = None
     alone: bool = False
+    webhook: str | None = None
 
 
 def account_of(request: TrackingRequest) -> Account:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import socket
 import sys
-from typing import ClassVar
+import time
+from typing import Any, ClassVar
 
 import aiohttp
 from aiohttp.client_middlewares import ClientHandlerType
@@ -35,11 +36,12 @@ class Gate:
     aiohttp sends an idempotent request a second time by itself when a reused connection breaks.
     That would be an arrival nobody counted: the middleware turns the broken connection into
     CourierDown before aiohttp sees it, and `open` refuses a second passage whatever the reason.
+    `opened_at`: when it let the request through, by `time.monotonic()`.
     """
 
     def __init__(self, permit: Permit) -> None:
         self._permit = permit
-        self._opened = False
+        self.opened_at: float | None = None
         self._socket: socket.socket | None = None
 
     async def __call__(
@@ -58,7 +60,7 @@ class Gate:
 
     async def open(self, connection: Connection) -> None:
         """Wait for the permitted instant. Raises NotStarted, and then no byte has left."""
-        if self._opened:
+        if self.opened_at is not None:
             raise CourierDown("the connection broke before an answer came")
         try:
             await self._permit.before_send()
@@ -66,7 +68,7 @@ class Gate:
             # Nothing was written, so the next request may have the connection.
             connection.release()
             raise
-        self._opened = True
+        self.opened_at = time.monotonic()
 
     def stamp(self, connection: Connection, connected: socket.socket | None) -> None:
         """Report the send, if the operating system has taken every byte.
@@ -126,22 +128,31 @@ DNS_CACHE_SECONDS = 60
 USER_AGENT = "courier-tracking-worker"
 
 
-def open_session(kept_below: int = sys.maxsize) -> aiohttp.ClientSession:
+def open_session(
+    kept_below: int = sys.maxsize,
+    *,
+    keepalive_seconds: float = KEEPALIVE_SECONDS,
+    decompresses: bool = True,
+    **connecting: Any,
+) -> aiohttp.ClientSession:
     """Open the session that every `Fetch` of this process uses; close it when the worker stops.
 
     Call it inside the running loop. No limit on connections: Redis decides how many calls run, and
     a second limit here would hold a granted call back unseen. Those whose descriptor is below
     `kept_below` are kept for a while after their answer: so few that calls find files to open.
     No cookies, no proxy or credentials from the environment. The deadline of a call is its
-    permit's, so only connecting has a time-out of its own.
+    permit's, so only connecting has a time-out of its own. `connecting`: further settings of its
+    aiohttp.TCPConnector.
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=0,
             limit_per_host=0,
-            keepalive_timeout=KEEPALIVE_SECONDS,
+            keepalive_timeout=keepalive_seconds,
             ttl_dns_cache=DNS_CACHE_SECONDS,
+            **connecting,
         ),
+        auto_decompress=decompresses,
         request_class=type("Request", (GatedRequest,), {"kept_below": kept_below}),
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from devstack.site.shapes import feed
+from devstack.site.shapes import feed, hook
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "couriers"
 
@@ -37,6 +37,6 @@ SHAPES: Mapping[str, Any] = MappingProxyType(
         path.parent.name.replace("_", "-"): _loaded(path)
         for path in sorted(FOLDER.glob("*/shape.py"))
     }
-    | {"feed": feed}
+    | {"feed": feed, "hook": hook}
 )
-"""By the first part of the path: a courier's slug, or "feed"."""
+"""By the first part of the path: a courier's slug, "feed" or "hook"."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from devstack import judge
 from devstack.judge import Call
 from devstack.site.behaviour import Fault
-from devstack.site.shapes.reply import Kind
+from devstack.site.shapes.reply import Asked, Kind
 
 FOLLOWED = "followed"
 """The slug under which requests are recorded that followed a redirect or hit no address."""
@@ -18,10 +19,14 @@ FOLLOWED = "followed"
 
 @dataclass(slots=True)
 class Entry:
-    """One request: a call as the judge sees it, and what the site did to it."""
+    """One request: a call as the judge sees it, and what the site did to it.
+
+    `kept`: what a receiver of webhooks got; None of a courier.
+    """
 
     call: Call
     kind: Kind
+    kept: Asked | None = None
     fault: Fault | None = None
 
     def end(self, status: int | None, ended_ns: int | None = None) -> None:
@@ -30,9 +35,13 @@ class Entry:
             at_ns = ended_ns or time.monotonic_ns()
             self.call = replace(self.call, ended_ns=at_ns, status=status)
 
-    def plain(self) -> dict[str, object]:
-        """Write the entry as JSON-able values."""
-        return {**asdict(self.call), "kind": self.kind, "fault": self.fault}
+    def plain(self, *, whole: bool = False) -> dict[str, object]:
+        """Write the entry as JSON-able values; the `whole` of it has what was kept."""
+        told = {**asdict(self.call), "kind": self.kind, "fault": self.fault}
+        if whole and self.kept is not None:
+            told["headers"] = {name.lower(): text for name, text in self.kept.headers.items()}
+            told["body"] = base64.b64encode(self.kept.body).decode()
+        return told
 
 
 class Ledger:
@@ -41,9 +50,9 @@ class Ledger:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
-    def begin(self, call: Call, kind: Kind) -> Entry:
+    def begin(self, call: Call, kind: Kind, kept: Asked | None = None) -> Entry:
         """Record an arrival."""
-        entry = Entry(call, kind)
+        entry = Entry(call, kind, kept)
         self.entries.append(entry)
         return entry
 
@@ -52,8 +61,8 @@ class Ledger:
         return [entry for entry in self.entries if slug in (None, entry.call.slug)]
 
     def summary(self, per_second: int) -> dict[str, object]:
-        """Judge every slug; `per_second` is the rate that the shares refer to."""
-        slugs = sorted({entry.call.slug for entry in self.entries})
+        """Judge every courier; `per_second` is the rate that the shares refer to."""
+        slugs = sorted({entry.call.slug for entry in self.entries if entry.kept is None})
         return {slug: _judged(self.of(slug), per_second) for slug in slugs}
 
 

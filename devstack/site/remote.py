@@ -81,7 +81,10 @@ class CourierSite:
         return found
 
     def entries(self, slug: str | None = None) -> list[dict[str, Any]]:
-        """Every request since the last reset, oldest first: a Call's fields, `kind`, `fault`."""
+        """Every request since the last reset, oldest first: a Call's fields, `kind`, `fault`.
+
+        Those to one receiver of webhooks come with `headers` and `body`.
+        """
         asked = f"?slug={slug}" if slug else ""
         found: list[dict[str, Any]] = self._ask("GET", f"/_calls{asked}")
         return found

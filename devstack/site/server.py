@@ -4,6 +4,7 @@
 address                        is
 ============================== ==================================================================
 /feed, /usps, /dpd-uk, …       the couriers: `devstack.site.found`
+POST /hook/<name>              a receiver of webhooks: `devstack.site.shapes.hook`
 GET /_calls?slug=              every request recorded since the last reset, oldest first
 GET /_calls/summary            the judge's view per slug; `?per_second=` sets the rate of the shares
 POST, GET /_control/<slug>     set or read how a courier behaves: `devstack.site.behaviour`
@@ -27,12 +28,13 @@ from devstack.judge import Call
 from devstack.site.attention import Attention
 from devstack.site.behaviour import Behaviour, Fault, Temper
 from devstack.site.found import SHAPES
-from devstack.site.ledger import FOLLOWED, Ledger
+from devstack.site.ledger import FOLLOWED, Entry, Ledger
 from devstack.site.play import play
 from devstack.site.shapes.failures import SILENT, instead
 from devstack.site.shapes.reply import Asked, Kind, Reply, encode
 
 PER_SECOND = 2
+CONTROLS = frozenset({"_calls", "_control", "_reset"})
 NO_ADDRESS = Reply(FOLLOWED, "", 404, encode({"error": "this courier has no such address"}))
 
 
@@ -106,16 +108,22 @@ class Site:
         assert isinstance(protocol, Stamping)  # noqa: S101 - StampingServer makes no others
         arrived_ns, late_ns = protocol.take_arrival()
         parts = tuple(part for part in request.path.split("/") if part)
-        if request.path.startswith("/_") and parts[0] in {"_calls", "_control", "_reset"}:
+        if request.path.startswith("/_") and parts[0] in {
+            "_calls",
+            "_control",
+            "_received",
+            "_reset",
+        }:
             return self._control(request, parts, body)
-        reply = _reply(request, parts, body)
+        asked = Asked(request.method, parts[1:], request.query, request.headers, body)
+        reply = _reply(parts, asked)
         call = Call(reply.slug, reply.number, arrived_ns, late_ns=late_ns, riders=reply.riders)
-        return await self._call(request, reply, call, protocol)
+        entry = self.ledger.begin(call, reply.kind, asked if reply.keeps else None)
+        return await self._call(request, reply, entry, protocol)
 
     async def _call(
-        self, request: BaseRequest, reply: Reply, call: Call, caller: Stamping
+        self, request: BaseRequest, reply: Reply, entry: Entry, caller: Stamping
     ) -> web.StreamResponse:
-        entry = self.ledger.begin(call, reply.kind)
         response = None
         try:
             temper = self._tempers[reply.slug]
@@ -137,8 +145,10 @@ class Site:
     ) -> web.StreamResponse:
         match request.method, parts:
             case "GET", ("_calls",):
-                entries = self.ledger.of(request.query.get("slug"))
-                return _json([entry.plain() for entry in entries])
+                slug = request.query.get("slug")
+                return _json(
+                    [entry.plain(whole=slug is not None) for entry in self.ledger.of(slug)]
+                )
             case "GET", ("_calls", "summary"):
                 per_second = int(request.query.get("per_second", PER_SECOND))
                 return _json(self.ledger.summary(per_second))
@@ -163,9 +173,8 @@ class Site:
         return _json(msgspec.to_builtins(self._tempers[slug].behaviour))
 
 
-def _reply(request: BaseRequest, parts: tuple[str, ...], body: bytes) -> Reply:
+def _reply(parts: tuple[str, ...], asked: Asked) -> Reply:
     shape = SHAPES.get(parts[0]) if parts else None
-    asked = Asked(request.method, parts[1:], request.query, request.headers, body)
     reply = (shape.read(asked) if shape else None) or NO_ADDRESS
     return instead(reply, getattr(shape, "FAILURES", {}))
 

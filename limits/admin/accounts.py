@@ -17,7 +17,7 @@ from limits.admin.running import registered_workers
 from limits.failure import redis_asked
 from limits.rules import RulesOf
 from limits.workers import FORM
-from tracking.line import Line, kind_of
+from tracking.line import Line, is_courier
 from tracking.request import Account
 
 
@@ -51,7 +51,7 @@ async def part_accounts(redis: Redis, rules_of: RulesOf, *, again: bool = False)
             return 0
         lines = [Line(str(name)) for name in sorted(await redis.smembers(keys.LINES))]
     parted = 0
-    for line in filter(kind_of, lines):
+    for line in filter(is_courier, lines):
         cursor = "0"
         while True:
             _, cursor, some = await scripts.run("split", line, cursor)

@@ -17,7 +17,7 @@ from limits.admin.line_scripts import LineScripts
 from limits.admin.snapshot import waiting
 from limits.failure import redis_asked
 from limits.rules import RulesOf
-from tracking.line import Line, courier_line, kind_of, slug_of
+from tracking.line import Line, courier_line, is_courier, slug_of
 from tracking.operation import number_of
 from tracking.request import Account, Number, Origin, Slug, own_number
 
@@ -166,7 +166,7 @@ class Canceller:
         """List those for which something waits or runs, by name."""
         with redis_asked():
             lines = [Line(str(name)) for name in await self._redis.smembers(keys.LINES)]
-        return sorted(slug_of(line) for line in lines if kind_of(line))
+        return sorted(slug_of(line) for line in lines if is_courier(line))
 
     async def waiting(self, slug: Slug) -> int:
         """Count the numbers that wait for a turn, or for a repetition."""

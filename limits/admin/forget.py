@@ -24,7 +24,7 @@ from limits.failure import redis_asked
 from limits.pipeline import confirmations, done
 from limits.rules import RulesOf
 from limits.server import RENAME, REPLACE
-from tracking.line import courier_line
+from tracking.line import Line, courier_line
 from tracking.operation import ENDS
 from tracking.request import Number, Slug, anonymous_in, own_number
 
@@ -109,6 +109,11 @@ class Forgetter:
         names = keys.of_line(courier_line(slug))
         with redis_asked():
             return bool(await self._redis.hexists(names.wait_inflight, call))
+
+    async def calls_for(self, line: Line, number: Number) -> bool:
+        """Whether a call for this number is in flight on a line, for `main`."""
+        with redis_asked():
+            return bool(await self._redis.hexists(keys.of_line(line).wait_inflight, f"={number}"))
 
     async def clear_outputs(self, parcels: Mapping[str, int]) -> tuple[Counter[str], list[str]]:
         """Empty what ended operations tell of parcels; counts them for each.

@@ -29,7 +29,7 @@ from tracking.request import (
 
 Operation = dict[str, Any]
 """`status`, `startedAt`, `finishedAt`, `output`, `tracking`; and `resend_of` of a repeated one,
-`attempts` of one that ended after calls."""
+`webhook` of one that names a service, `attempts` of one that ended after calls."""
 
 _MEMBERS = ("status", "startedAt", "finishedAt", "output", "tracking")
 
@@ -171,7 +171,7 @@ def iso(ms: float) -> str:
 
 def _told(read: Mapping[str, Any]) -> Operation:
     told = {name: read.get(name) for name in _MEMBERS}
-    told |= {name: read[name] for name in ("resend_of", "repliedAt") if read.get(name)}
+    told |= {name: read[name] for name in ("resend_of", "webhook", "repliedAt") if read.get(name)}
     if read.get("attempts"):
         anonymous = bool(read.get("anonymous"))
         told["attempts"] = own_attempts(read["attempts"], read["at"], anonymous=anonymous)

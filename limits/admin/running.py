@@ -18,12 +18,15 @@ from redis.asyncio import Redis
 
 from limits import keys
 from limits.failure import redis_asked
-from limits.workers import LIVES_SECONDS, WorkerInfo, token_of
+from limits.workers import LIVES_SECONDS, WorkerInfo, is_gone, token_of
 from tracking.line import Line, slug_of
 from tracking.request import Number, anonymous_id
 
 LINES_AT_ONCE = 50
 """Lines of one round trip: a line has 20 calls mostly, and each is a record to be sent."""
+
+NEVER = -1
+"""The revision of a worker that says none: it is older than all."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,23 @@ async def registered_workers(
         with suppress(ValueError):  # a person may have put anything there
             told.append(json.loads(str(text)))
     return [each for each in told if isinstance(each, dict) and "token" in each]
+
+
+async def late_workers(redis: Redis, revision: int) -> list[str]:
+    """Name the live workers, "host pid", that do not go by rules of this revision yet.
+
+    Raises LimitsDown. Those of a version that does not say by which it goes are among them.
+    """
+    with redis_asked():
+        seconds, _ = await redis.time()
+        live = await registered_workers(redis, seconds * 1000)
+    # The newest of each worker counts: what it told before stays for a while.
+    found = {each["token"]: each for each in live if "pid" in each}
+    return sorted(
+        f"{each['host']} {each['pid']}"
+        for each in found.values()
+        if each.get("revision", NEVER) < revision and not is_gone(json.dumps(each))
+    )
 
 
 async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:

@@ -17,7 +17,7 @@ from limits.admin.soundness import BROKEN, busy_lines
 from limits.clock import MICRO
 from limits.failure import is_broken, redis_asked
 from limits.rules import Revisions, Rules, RulesOf
-from tracking.line import Line, courier_line, kind_of, slug_of
+from tracking.line import Line, courier_line, is_courier, slug_of
 from tracking.request import Slug
 from tracking.tally import tally_of
 
@@ -110,11 +110,11 @@ class LineSnapshots:
             return snapshot
 
     async def busy(self, known: Iterable[Line]) -> list[LineSnapshot]:
-        """All lines on which something waits or runs, and those of `known` that have a quota."""
+        """All couriers for which something waits or runs, and those of `known` with a quota."""
         with redis_asked():
             await self.scripts.learn_rules()
             quotas = {line for line in known if _has_quota(self.scripts.rules_of(line))}
-            return await self._read(filter(kind_of, await busy_lines(self.redis) | quotas))
+            return await self._read(filter(is_courier, await busy_lines(self.redis) | quotas))
 
     async def guards(self) -> dict[str, int]:
         """The guards that would fit, in ms, by line."""

@@ -33,7 +33,7 @@ from limits.failure import redis_asked
 from limits.rules import Revisions, Rules, RulesOf
 from limits.server import RunInBackground
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
-from tracking.line import Line, kind_of
+from tracking.line import Line, is_courier
 
 EXEMPT_US = 60 * MICRO
 LAG_US = 1_500_000
@@ -139,7 +139,7 @@ class Violations:
         for ms, text in entries:
             words = text.split(" ")
             for name, what in zip(words[::2], words[1::2], strict=True):
-                if kind_of(line := Line(name)):
+                if is_courier(line := Line(name)):
                     self._lines.setdefault(line, LineRecord()).note(what, ms * 1000)
         for line, record in self._lines.items():
             for limit in (RATE, CONCURRENCY):

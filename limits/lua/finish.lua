@@ -9,6 +9,7 @@ ARGV     behind the reports, see lib/batch.lua:
            fields that it asked with, or none,
            setback (as in retry.lua: what the last failed call means for the line), or none,
            attempt (as there), or none
+           unsent: certainly nothing was sent, so the start is given back; or none
   number
   base     of the calls that are taken next, as in take.lua
   room     as in hand_back.lua
@@ -18,6 +19,7 @@ Uses     context: decoded, digits, note_measured
          state: call_is_over, parcel_of, tally_call
          record: end_where, everyone, nobody_left, record_in, serves, waiting_record, write_record
          brake: note_answer, note_failure
+         lanes: give_start_back
          waiting: nobody_waits, put_head, put_tail, unlist
          flight: land, leads
          taking: each_us, is_in_hand, what_follows
@@ -128,6 +130,7 @@ return function(id, text, number, base, room)
   end
   if not record or leads(id, record) then note_measured(id) end
   local granted, flew = record and tonumber(record.granted), record and { n = record.n, lead = record.lead }
+  if record and verdict.unsent then give_start_back(id, record) end
   if record and verdict.setback then note_failure(record.lead or number, granted, verdict.setback) end
   -- Before the call's record goes: should a list not be what it must be, nobody is lost.
   if record and not nobody_left(record) then others_wait_on(number, record) end

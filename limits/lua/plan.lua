@@ -1,12 +1,12 @@
 --[[
-plan: one process at a time plans the re-checks of a courier. Each question makes it hold those that it plans
-for so much longer, and takes over those that nobody holds. Repeating it changes nothing.
+plan: one process at a time plans the re-checks of a courier, or fills a line. Each question makes it hold those
+that it plans for so much longer, and takes over those that nobody holds. Repeating it changes nothing.
 
-KEYS[1…]  tracking:planner:<slug>  who plans the courier's re-checks
+KEYS[1…]  tracking:planner:<line>  who plans the courier's re-checks, or fills the service's line
 ARGV[1]   who asks
 ARGV[2]   ms for which it plans from now on
 
-Returns  {1, 0, …}  whether it plans those of each courier
+Returns  {1, 0, …}  whether it plans each line
 ]]
 -- A full Redis lets a script write that begins with a deletion: lib/context.lua.
 redis.call('DEL', 'tracking:nothing')

@@ -21,6 +21,7 @@ ARGV     behind the reports, see lib/batch.lua:
            unsent    certainly nothing was sent, so the start is given back
            mark      of the credentials that were refused, or absent
            attempt   of the call, for people: outcome, HTTP status or null, ms; absent: none was made
+           fields    with which it is repeated; absent: as it stands
   base     as in take.lua
   room     as in hand_back.lua
 
@@ -66,6 +67,7 @@ return function(id, text, base, room)
     if setback.unsent then give_start_back(id, record) end
     if leads(id, record) and not setback.unsent then tally_call('repeated', record.at) end
     note_try(record, setback)
+    record.fields = setback.fields or record.fields
     local granted = tonumber(record.granted)
     if setback.attempt then note_call(record, math.floor(granted / 1000), setback.attempt) end
     local stops_ms = setback.after and note_failure(record.lead or number, granted, setback)

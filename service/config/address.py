@@ -148,6 +148,8 @@ def secrets_of(config: Config) -> frozenset[str]:
     """Every text that must not appear anywhere: credentials, and passwords in addresses."""
     found = set(passwords_of(config.redis.url) | passwords_of(config.mongodb.uri))
     found.add(config.redis.sentinel_password)
+    found.update(config.webhooks.keys.split())
+    found.add(config.mail.password)
     for courier in config.couriers.values():
         found.update(courier.credentials.values())
     return frozenset(text for text in found if len(text) >= SHORTEST)

@@ -6,6 +6,7 @@ Couriers that the configuration names must exist, and values must make sense tog
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterator
 
 from couriers.slugs import ALIASES, FEEDS, SLUGS
@@ -19,9 +20,15 @@ from service.config.address import (
 )
 from service.config.paths import Path, suggestion
 from service.config.problems import Finding, Problem, WhereOf, shown
-from service.config.schema import Config, limits_for, together_most
+from service.config.schema import LEASE_MOST_SECONDS, Config, limits_for, together_most
+from service.config.webhooks_checks import webhooks_findings
 from tracking.errors import MalformedJob
 from tracking.request import parse_slug
+
+ADDRESS = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,8}"
+)
+"""Of one mailbox, plain: no name beside it, no quotes."""
 
 _OWN_COURIER = 'for a courier of your own, set module = "json_feed" and base_url'
 
@@ -79,10 +86,6 @@ def _list(slugs: Collection[str]) -> str:
     return f"There are {', '.join(sorted(slugs))}."
 
 
-LEASE_MOST_SECONDS = 60.0
-"""The documented expiry of `calls_number:<slug>`: a slot must not be held longer by the dead."""
-
-
 def incoherences(
     config: Config, where_of: WhereOf, doubtful: Collection[Path] = ()
 ) -> Iterator[Problem]:
@@ -97,6 +100,8 @@ def incoherences(
         _together(config),
         unknown(config, where_of),
         _couriers(config),
+        webhooks_findings(config),
+        _mail(config),
     )
     for path, found, expected, fix, reads in findings:
         if not any(_within(read, each) for read in reads for each in doubtful):
@@ -153,6 +158,20 @@ def _sentinels(config: Config) -> Iterator[Finding]:
             yield Finding(
                 sentinels, "an empty list", "the Sentinels' addresses", fix, (sentinels, login)
             )
+
+
+def _mail(config: Config) -> Iterator[Finding]:
+    mail = config.mail
+    host, password = ("mail", "host"), ("mail", "password")
+    for name in ("sender", "operators"):
+        address, path = getattr(mail, name), ("mail", name)
+        if (address or (mail.host and name == "sender")) and not ADDRESS.fullmatch(address):
+            fix = f'Write mail.{name} = "tracker@example.com".'
+            yield Finding(path, shown(address), "the address of a mailbox", fix, (host, path))
+    if bool(mail.user) != bool(mail.password):
+        login = (("mail", "user"), password)
+        fix = "Set both mail.user and mail.password, or neither."
+        yield Finding(password, "a login that is not whole", "a user with a password", fix, login)
 
 
 def _times(config: Config) -> Iterator[Finding]:

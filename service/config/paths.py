@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import inspect
 
-from service.config.schema import Config, Courier, Section
+from service.config.schema import Allowed, Config, Courier, Section
 
 Path = tuple[str, ...]
 
@@ -67,6 +67,8 @@ def default_at(path: Path) -> Any:
             return getattr(getattr(Config(), section), name, None)
         case ("couriers", _, name):
             return getattr(Courier(), name, None)
+        case ("webhooks", "allowed", _, name):
+            return getattr(Allowed(), name, None)
         case (section, name):
             return getattr(getattr(Config(), section, None), name, None)
         case _:
@@ -81,7 +83,7 @@ def is_secret(path: Path) -> bool:
 def is_credential(path: Path) -> bool:
     """Tell whether `path` is a password, or a key of a courier that the schema does not name."""
     match path:
-        case ("redis", "sentinel_password"):
+        case ("redis", "sentinel_password") | ("webhooks", "keys") | ("mail", "password"):
             return True
         case ("couriers", _, name):
             section = kind_at(path[:2])
@@ -161,6 +163,13 @@ _EXAMPLES = {
     "quotas_count_numbers": "true",
     "service": '"mymaster"',
     "keep": '"-"',
+    "networks": '["10.1.0.0/16"]',
+    "ports": "[8080]",
+    "host": '"smtp.example.com"',
+    "user": '"tracker"',
+    "sender": '"tracker@example.com"',
+    "operators": '"operators@example.com"',
+    "own_names": '["track.example.com"]',
     "module": '"json_feed"',
     "base_url": '"https://api.example.com"',
     "token_url": '"https://api.example.com/token"',

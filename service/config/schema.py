@@ -19,6 +19,10 @@ Hours = Annotated[float, Meta(ge=0, le=8_760, description="hours from 0 up to 87
 Days = Annotated[int, Meta(ge=1, le=3_650)]
 Milliseconds = Annotated[int, Meta(ge=0, le=1_000)]
 FillMilliseconds = Annotated[int, Meta(ge=0, le=60_000)]
+Ports = Annotated[
+    tuple[Annotated[int, Meta(ge=1, le=65_535)], ...],
+    Meta(description="a list of ports, like [8080]"),
+]
 Numbers = Annotated[int, Meta(ge=1, le=100)]
 Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+\Z", description="text of A-Z a-z 0-9 _ -")]
 TimeOfDay = Annotated[
@@ -214,6 +218,44 @@ class Http(Section, frozen=True):
     ] = ""
 
 
+class Allowed(Section, frozen=True):
+    """`[webhooks.allowed.<account>]`: where its deliveries may go beside public addresses."""
+
+    networks: tuple[str, ...] = ()
+    http: bool = False
+    ports: Ports = ()
+
+
+class Webhooks(Section, frozen=True):
+    """`[webhooks]`: what accounts may have delivered, and how."""
+
+    keys: str = ""
+    timeout_seconds: Annotated[float, Meta(ge=1, le=25)] = 15.0
+    attempts: Annotated[int, Meta(ge=1, le=50)] = 10
+    concurrent: Few = 20
+    per_second: Few = 10
+    services_most: Few = 50
+    made_a_day: Few = 200
+    keep_days: Days = 30
+    attempts_keep_days: Days = 30
+    open_most: Count = 1_000_000
+    open_gib: Many = 10
+    own_names: tuple[str, ...] = ()
+    allowed: dict[str, Allowed] = field(default_factory=dict)
+
+
+class Mail(Section, frozen=True):
+    """`[mail]`: the server that takes alerts, and who hears of what no account does."""
+
+    host: str = ""
+    port: Annotated[int, Meta(ge=1, le=65_535)] = 587
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    user: str = ""
+    password: str = ""
+    sender: str = ""
+    operators: str = ""
+
+
 class Metrics(Section, frozen=True):
     """`[metrics]`: figures for Prometheus, of the workers of one parent."""
 
@@ -259,6 +301,8 @@ class Config(Section, frozen=True):
     api: Api = Api()
     ingest: Ingest = Ingest()
     http: Http = Http()
+    webhooks: Webhooks = Webhooks()
+    mail: Mail = Mail()
     metrics: Metrics = Metrics()
     log: Log = Log()
     couriers: dict[str, Courier] = field(default_factory=dict)
@@ -266,12 +310,34 @@ class Config(Section, frozen=True):
 
 S = TypeVar("S", bound=Section)
 
+LEASE_MOST_SECONDS = 60.0
+"""The documented expiry of `calls_number:<slug>`: a slot must not be held longer by the dead."""
+
+AROUND_ATTEMPT_SECONDS = 5.0
+"""For what MongoDB is asked before a delivery's attempt."""
+
 
 def silence_seconds(config: Config) -> float:
     """How long a worker may hang: the least by which any courier's lease outlasts its call.
 
     A worker that hangs for longer could have a call open whose slot is already given to another.
     """
+    return min(_spare_seconds(config), LEASE_MOST_SECONDS - delivery_seconds(config))
+
+
+def delivery_seconds(config: Config, timeout_seconds: float | None = None) -> float:
+    """How long a delivery's call may take, what comes before and after its attempt included."""
+    return (timeout_seconds or config.webhooks.timeout_seconds) + AROUND_ATTEMPT_SECONDS
+
+
+def delivery_lease_seconds(config: Config, timeout_seconds: float) -> float:
+    """How long the lease of a delivery's call is, which outlasts it by as much as a courier's."""
+    lease = delivery_seconds(config, timeout_seconds) + _spare_seconds(config)
+    return min(max(lease, config.limits.lease_seconds), LEASE_MOST_SECONDS)
+
+
+def _spare_seconds(config: Config) -> float:
+    """The least by which a courier's lease outlasts its call."""
     tables = [config.limits, *(limits_for(config, slug) for slug in config.limits.slugs)]
     return min(limits.lease_seconds - limits.call_timeout_seconds for limits in tables)
 

@@ -25,19 +25,20 @@ from service.console.arguments import (
     lasting,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import accounts, connections, keys, signatures
+from service.operator import accounts, audit, connections, keys, services, signatures
 from tracking.request import MAIN
 
-SCOPES = ("ingest", "read", "admin")
+SCOPES = ("ingest", "read", "hooks", "admin")
 
 
 def account_arguments(parser: Parser) -> None:
     """Add the actions of `account`."""
-    removed = "Remove an account and end its keys; its name is not given again."
+    removed = "Remove an account, end its keys and services; its name is not given again."
     actions = {
         "add": ("Add an account.", _on_stores(_add_account)),
         "list": ("List all accounts.", _on_stores(_list_accounts)),
         "remove": (removed, _on_stores(_remove_account)),
+        "set": ("Set where alerts about its webhooks go.", _on_stores(_set_account)),
     }
     for action, each in add_actions(parser, actions).items():
         if action != "list":
@@ -45,6 +46,9 @@ def account_arguments(parser: Parser) -> None:
             each.add_argument("name", type=account_of, metavar="NAME", help=text)
         if action == "remove":
             add_yes(each)
+        if action == "set":
+            text = "alerts=ADDRESS, the mailbox that hears of them; alerts=none for nobody"
+            each.add_argument("alerts", metavar="alerts=ADDRESS", help=text)
         add_json(each)
 
 
@@ -81,7 +85,7 @@ def key_arguments(parser: Parser) -> None:
 
 
 def _add_what_it_is(parser: Parser) -> None:
-    text = "what it is good for: ingest, read, admin; several with commas"
+    text = "what it is good for: ingest, read, hooks, admin; several with commas"
     parser.add_argument("--scope", type=scopes_of, required=True, metavar="SCOPES", help=text)
     parser.add_argument(
         "--signature",
@@ -125,24 +129,55 @@ def _list_accounts(stores: connections.Collections, options: Options) -> int:
     found = accounts.accounts(stores)
     if options.json:
         for each in found:
-            members = {"account": each.name, "keys": each.keys}
+            members = {"account": each.name, "keys": each.keys, "alerts": each.alerts or None}
             say_json(members | {"made_at": each.made_at, "removed_at": each.removed_at})
         return Exit.DONE
     table(
-        ("account", "keys that work", "added", "removed"),
-        [(each.name, each.keys, moment(each.made_at), moment(each.removed_at)) for each in found],
+        ("account", "keys that work", "added", "removed", "alerts"),
+        [
+            (each.name, each.keys, moment(each.made_at), moment(each.removed_at), each.alerts)
+            for each in found
+        ],
     )
     return Exit.DONE
 
 
-def _remove_account(stores: connections.Collections, options: Options) -> int:
-    question = f"Remove the account {options.name} for ever, and end its keys?"
-    if accounts.may_be_removed(stores, options.name) and not agreed(question, yes=options.yes):
-        return Exit.NEGATIVE
-    ended = accounts.remove_account(stores, options.name)
-    words = f"{options.name} is removed; {ended} keys end, which doors notice within 5 s"
-    tell({"account": options.name, "keys_ended": ended}, words, as_json=options.json)
+def alerts_of(text: str) -> str:
+    """Read `alerts=ADDRESS`; "" for none. Raises UsageError."""
+    name, _, address = text.partition("=")
+    if name != "alerts" or not address:
+        raise UsageError(f"{text!r}: write alerts=ADDRESS, or alerts=none")
+    return "" if address == "none" else address
+
+
+def _set_account(stores: connections.Collections, options: Options) -> int:
+    address = alerts_of(options.alerts)
+    accounts.set_alerts(stores, options.name, address)
+    where = f"go to {address}" if address else "go to nobody by mail"
+    words = f"alerts about the webhooks of {options.name} {where}"
+    tell({"account": options.name, "alerts": address or None}, words, as_json=options.json)
     return Exit.DONE
+
+
+def _remove_account(stores: connections.Collections, options: Options) -> int:
+    name, is_there = options.name, accounts.may_be_removed(stores, options.name)
+    question = f"Remove the account {name} for ever, and end its keys and services?"
+    if is_there and not agreed(question, yes=options.yes):
+        return Exit.NEGATIVE
+    # First, so that all is repeated where this fails; then those that somebody made meanwhile.
+    gone = _end_services(stores, options) if is_there else 0
+    ended = accounts.remove_account(stores, name)
+    gone += _end_services(stores, options)
+    words = f"{name} is removed; {ended} keys end, which doors notice within 5 s"
+    words += f", and {gone} services" if gone else ""
+    members = {"account": name, "keys_ended": ended, "services_ended": gone}
+    tell(members, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _end_services(stores: connections.Collections, options: Options) -> int:
+    of = services.Services(settings.loaded(options).config, stores)
+    return of.end(audit.Operator(), options.name) if of.of(options.name) else 0
 
 
 def _add_key(stores: connections.Collections, options: Options) -> int:

@@ -113,7 +113,7 @@ def add_parcels(parser: Parser, alone: str = "") -> None:
     add_csv(parser, "slug,number,...")
     add_yes(parser)
     # What else a row may hold is of no meaning here.
-    nothing = dict.fromkeys(("id", "origin", "max_age", "expires_in"))
+    nothing = dict.fromkeys(("id", "origin", "max_age", "expires_in", "webhook"))
     parser.set_defaults(**nothing, field=[], from_row=1)
 
 

@@ -72,6 +72,8 @@ def _add_wishes(parser: Parser) -> None:
     parser.add_argument("--max-age", type=seconds_of, metavar="SECONDS", help=text)
     text = "cancel the request if no call has begun this long after the put"
     parser.add_argument("--expires-in", type=seconds_of, metavar="SECONDS", help=text)
+    text = "the service that hears of its end; each request needs an id of yours"
+    parser.add_argument("--webhook", type=named, metavar="SERVICE", help=text)
     parser.add_argument(
         "--field",
         action="append",

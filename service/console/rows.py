@@ -83,7 +83,7 @@ def _given(options: Options) -> dict[str, str]:
     """Gather what the options say for all rows."""
     found = {
         name: str(value)
-        for name in ("slug", "id", "origin", "max_age", "expires_in")
+        for name in ("slug", "id", "origin", "max_age", "expires_in", "webhook")
         if (value := getattr(options, name)) is not None
     }
     for each in options.field:

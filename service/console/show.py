@@ -114,7 +114,7 @@ def _show_operation(options: Options, config: schema.Config, couriers: catalogue
         say(f"{options.id}: still in the tube, purged long after its end, or never put")
     else:
         say(f"{options.id}: {operation['status']}  {wording.summary(operation)}".rstrip())
-        for name in ("tracking", "startedAt", "finishedAt", "resend_of"):
+        for name in ("tracking", "startedAt", "finishedAt", "resend_of", "webhook"):
             if operation.get(name):
                 say(f"  {name:<11} {operation[name]}")
         if place:

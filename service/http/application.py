@@ -22,12 +22,14 @@ from service.http.backend.figures import (
     figures_of_lines,
     figures_of_plans,
     figures_of_violations,
+    figures_of_webhooks,
 )
 from service.http.backend.links import Links
 from service.http.backend.operations import Operations
 from service.http.backend.shipments import Shipments
 from service.http.callers import Callers
 from service.http.dead import DeadRoutes
+from service.http.deliveries import DeliveryRoutes
 from service.http.events import EventRoutes
 from service.http.exchange import (
     BODY_MOST,
@@ -45,12 +47,14 @@ from service.http.openapi import with_document
 from service.http.operations import OperationRoutes
 from service.http.parcels import ParcelRoutes
 from service.http.requests import Requests
+from service.http.services import ServiceRoutes
 from service.observe.counts import Counts
 from service.observe.exposition import CONTENT_TYPE, text
 from service.observe.metrics import HTTP_TIMES, REQUESTS, By
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
-from service.operator.look import behind_in
+from service.operator.look import behind_in, webhooks_in
+from service.operator.services import Services
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -88,8 +92,7 @@ def application(
         shipments = Shipments(operations.stored, door, catalogue)
         routes += TrackingRoutes(shipments, catalogue, callers, envelope).routes()
         routes += CourierRoutes(catalogue, callers, envelope).routes()
-        routes += LineRoutes(operations.operators, catalogue, callers).routes()
-        routes += DeadRoutes(operations.operators, catalogue, callers).routes()
+        routes += _by_hand(operations, catalogue, callers)
         routes += EventRoutes(operations, asked).routes()
         links = Links(operations.stored, door, catalogue)
         routes += LinkRoutes(links, callers, http).routes()
@@ -99,6 +102,18 @@ def application(
         for verb in ("GET", "HEAD") if method == "GET" else (method,):
             made.router.add_route(verb, path, handler, expect_handler=refuse_expectations)
     return made
+
+
+def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> list[Route]:
+    """Name the routes of what operators, and accounts with their services, do by hand."""
+    operators, stores = operations.operators, operations.stored.stores
+    services = Services(operators.config, stores)
+    return [
+        *LineRoutes(operators, catalogue, callers).routes(),
+        *DeadRoutes(operators, catalogue, callers).routes(),
+        *ServiceRoutes(stores, services, callers).routes(),
+        *DeliveryRoutes(stores, services, callers).routes(),
+    ]
 
 
 def _checking(hosts: tuple[str, ...], callers: Callers) -> Check:
@@ -234,6 +249,7 @@ class FigureRoutes:
             standing |= figures_of_violations(self._operations.violations)
             behind = await behind_in(self._operations.stored.stores.tracking)
             standing |= figures_of_plans(behind)
+            standing |= figures_of_webhooks(await webhooks_in(self._operations.stored.stores))
         # Of a thousand lines it takes a while, in which others want their replies.
         body = await asyncio.to_thread(text, kinds, self._counts, standing)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

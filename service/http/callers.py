@@ -13,7 +13,7 @@ from aiohttp import web
 from service.http.backend.keyring import Keyring
 from service.http.exchange import Problem, body_of
 from service.operator.audit import Operator, Via
-from service.operator.keys import PREFIX_CHARACTERS, Key, Scope
+from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, needed
 from service.operator.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw
 from tracking.request import MAIN, Account
 
@@ -100,9 +100,9 @@ class Callers:
         if not self.need_keys:
             return MAIN
         key = self._key(request)
-        if scope not in key.scopes:
-            why = f"the key {key.prefix} is not good for this: it lacks the scope {scope.value}"
-            raise Problem(HTTPStatus.FORBIDDEN, why)
+        if lacking := [each.value for each in needed(scope) if each not in key.scopes]:
+            why = f"the key {key.prefix} is not good for this: it lacks the scope "
+            raise Problem(HTTPStatus.FORBIDDEN, why + " and ".join(lacking))
         self._use(key)
         return key.account
 
@@ -173,6 +173,12 @@ class Callers:
         if found.signing and (why := request.get(FLAW, _UNSEEN)):
             raise _nobody(why)
         return found
+
+
+def owner_of(callers: Callers, request: web.Request, scope: Scope) -> Operator:
+    """Give who asks with a key that has this scope, for the record of an act. Raises Problem."""
+    account = callers.account(request, scope)
+    return Operator(callers.key_of(request), account, Via.HTTP)
 
 
 def _text_of(request: web.Request) -> str:

@@ -21,6 +21,7 @@ from msgspec import Meta
 
 from service import VERSION
 from service.http.exchange import JSON, PROBLEM, About, Parameter, Route
+from service.operator.keys import needed
 
 Document = dict[str, Any]
 HTML = "text/html"
@@ -31,14 +32,17 @@ Puts tracking requests, and tells what became of them.
 Until the first key is made, programs of the same machine are served without one. From then on a \
 request sends a key, as the header `as-api-key` or as `Authorization: Bearer KEY`. An operation \
 names the scope that its key needs: `ingest` puts requests, `read` asks what became of them, \
-`admin` is the operators'. Requests with a key may have to be signed, as docs/http.md says. What \
-another account owns is 404.
+`hooks` with `read` has webhooks sent, `admin` is the operators'. Requests with a key may have to \
+be signed, as docs/http.md says. What another account owns is 404.
 
 Every refusal is a problem of RFC 9457: `detail` says what is wrong and what to send instead. \
 Every answer has a header `X-Request-Id`. What is asked by GET may be asked by HEAD."""
 
 PATH_PARAMETERS: Mapping[str, Any] = {
     "id": Annotated[str, Meta(min_length=1, description="an id, as an answer named it")],
+    "name": Annotated[
+        str, Meta(min_length=1, description="the name of a service", examples=["orders"])
+    ],
     "slug": Annotated[str, Meta(min_length=1, description="a courier", examples=["usps"])],
     "number": Annotated[
         str, Meta(min_length=1, description="a tracking number", examples=["1Z12345E0205271688"])
@@ -212,7 +216,8 @@ def _operation(route: Route, about: About, components: _Components) -> Document:
         content = _content(about.takes, components.schema(about.body))
         described["requestBody"] = {"required": True, "content": content}
     if about.scope:
-        described["security"] = [{scheme: [about.scope.value]} for scheme in SCHEMES]
+        scopes = [each.value for each in needed(about.scope)]
+        described["security"] = [{scheme: scopes} for scheme in SCHEMES]
     return described
 
 

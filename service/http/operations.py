@@ -89,6 +89,9 @@ class Operation(msgspec.Struct, rename="camel"):
     resend_of: Annotated[
         str | UnsetType, Meta(description="the id of the operation that it repeats")
     ] = UNSET
+    webhook: Annotated[str | UnsetType, Meta(description="the service that hears of its end")] = (
+        UNSET
+    )
     replied_at: Annotated[
         Instant | UnsetType, Meta(description="when its end was first answered with `mark_replied`")
     ] = UNSET
@@ -277,6 +280,7 @@ def told(operation: OperationView) -> Operation:
         output=members["output"],
         place=operation.place,
         resend_of=account_and_id(repeated)[1] if repeated else UNSET,
+        webhook=members.get("webhook", UNSET),
         replied_at=members.get("repliedAt", UNSET),
         attempts=members.get("attempts") or UNSET,
     )

@@ -30,6 +30,9 @@ Key = tuple[str, ...]
 SUM_US = "us"
 """In the place of a bucket: the sum of all that was measured."""
 
+WEBHOOKS = "~"
+"""The label of all lines of services."""
+
 _BUCKETS = tuple(map(str, range(len(BOUNDS_US) + 1)))
 
 
@@ -78,9 +81,14 @@ class Counts:
 _Count = Callable[[Counts, Mapping[str, Any]], None]
 
 
+def _label(line: str) -> str:
+    """Name a line in a metric: all services by one label, as they come and go."""
+    return WEBHOOKS if line[:1] == WEBHOOKS else line
+
+
 def _called(counts: Counts, fields: Mapping[str, Any]) -> None:
     # As `add` and `time` do it, at half of their cost: every call comes by here.
-    sums, slug, us = counts.sums, fields["slug"], fields["ms"] * 1_000
+    sums, slug, us = counts.sums, _label(fields["slug"]), fields["ms"] * 1_000
     if not sums:
         counts.begun()
     key: Key = ("tracker_courier_calls_total", slug, fields["outcome"])
@@ -92,26 +100,26 @@ def _called(counts: Counts, fields: Mapping[str, Any]) -> None:
 
 
 def _answered(counts: Counts, fields: Mapping[str, Any]) -> None:
-    slug, requests = fields["slug"], fields["requests"]
+    slug, requests = _label(fields["slug"]), fields["requests"]
     counts.add((ENDED.name, slug, "answered"), requests)
     if requests > 1:
         counts.add((SAVED.name, slug, "merging"), requests - 1)
 
 
 def _fresh(counts: Counts, fields: Mapping[str, Any]) -> None:
-    counts.add((ENDED.name, fields["slug"], "fresh"))
-    counts.add((SAVED.name, fields["slug"], "freshness"))
+    counts.add((ENDED.name, _label(fields["slug"]), "fresh"))
+    counts.add((SAVED.name, _label(fields["slug"]), "freshness"))
 
 
 def _ended(outcome: str) -> _Count:
     return lambda counts, fields: counts.add(
-        (ENDED.name, fields["slug"], outcome), fields.get("requests", 1)
+        (ENDED.name, _label(fields["slug"]), outcome), fields.get("requests", 1)
     )
 
 
 def _dead(*, reason: str = "", told_as: str = "") -> _Count:
     def count(counts: Counts, fields: Mapping[str, Any]) -> None:
-        slug = fields.get("slug", "")
+        slug = _label(fields.get("slug", ""))
         counts.add((ENDED.name, slug, "dead"), fields.get("requests", 1))
         counts.add((DEAD.name, slug, reason or fields[told_as]))
 
@@ -119,7 +127,7 @@ def _dead(*, reason: str = "", told_as: str = "") -> _Count:
 
 
 def _retried(counts: Counts, fields: Mapping[str, Any]) -> None:
-    counts.add((RETRIES.name, fields["slug"], fields["error"]))
+    counts.add((RETRIES.name, _label(fields["slug"]), fields["error"]))
 
 
 def _swept(counts: Counts, fields: Mapping[str, Any]) -> None:

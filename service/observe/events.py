@@ -25,6 +25,7 @@ class Event(StrEnum):
     RETRIED = "request will be tried again"
     REFUSED = "request refused by the courier"
     DEAD = "request is dead"
+    SKIPPED = "delivery skipped"
     MALFORMED = "job is malformed"
     HANDED_BACK = "request handed back"
     LEFT_OUT = "answer leaves a number out"
@@ -58,6 +59,14 @@ class Event(StrEnum):
     UNKNOWN_LINE = "line is unknown"
     UNKNOWN_SLUG = "courier is unknown here"
     NOT_ARCHIVED = "operations are not archived"
+
+    DISABLED = "service is disabled"
+    GIVEN_UP = "deliveries are given up"
+    ALERTED = "alert is raised"
+    ALERT_OVER = "alert is resolved"
+    DIGEST = "digest of a day"
+    MAIL_WAITS = "mail is not taken"
+    MAIL_LOST = "mail is given up"
 
     DOOR_OPEN = "door is open"
     KEYS_STALE = "keys cannot be refreshed"
@@ -93,6 +102,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.RETRIED: "warning",
         Event.REFUSED: "info",
         Event.DEAD: "error",
+        Event.SKIPPED: "info",
         Event.MALFORMED: "error",
         Event.HANDED_BACK: "info",
         Event.LEFT_OUT: "info",
@@ -124,6 +134,13 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.UNKNOWN_LINE: "warning",
         Event.UNKNOWN_SLUG: "warning",
         Event.NOT_ARCHIVED: "error",
+        Event.DISABLED: "warning",
+        Event.GIVEN_UP: "error",
+        Event.ALERTED: "warning",
+        Event.ALERT_OVER: "info",
+        Event.DIGEST: "info",
+        Event.MAIL_WAITS: "warning",
+        Event.MAIL_LOST: "error",
         Event.DOOR_OPEN: "info",
         Event.KEYS_STALE: "warning",
         Event.KEYS_FRESH: "info",
@@ -158,6 +175,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.RETRIED: "The call failed in a way that may pass; it is repeated after `delay_ms`.",
         Event.REFUSED: "The courier cannot answer for this number; the request ended in ERROR.",
         Event.DEAD: "No answer after all attempts: recorded in `dead`. See `dead show`.",
+        Event.SKIPPED: "A delivery is not attempted now (`why`); its start is given back.",
         Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
         Event.HANDED_BACK: "Back to the head of its list, nothing charged; no `why`: a stop.",
         Event.LEFT_OUT: "An answer for several numbers is not about it: it is asked about alone.",
@@ -189,6 +207,13 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.UNKNOWN_LINE: "A drain job for `line`, which this worker does not know: it waits.",
         Event.UNKNOWN_SLUG: "A job for `slug`, which only other workers know: left to them.",
         Event.NOT_ARCHIVED: "MongoDB refuses them (`error`): tried again, but one `operation`.",
+        Event.DISABLED: "No deliveries to the webhook `service` for now (`why`): they are held.",
+        Event.GIVEN_UP: "More than `[webhooks]` allows, or held too long (`why`): they are dead.",
+        Event.ALERTED: "People hear of it once, by mail where `[mail]` says how.",
+        Event.ALERT_OVER: "What an alert was about is well again; people hear of it once.",
+        Event.DIGEST: "So many `deliveries`, or `requests`, died on the day that is over.",
+        Event.MAIL_WAITS: "The server of `[mail]` did not take it (`error`); it is tried again.",
+        Event.MAIL_LOST: "The server of `[mail]` did not take it for three days.",
         Event.DOOR_OPEN: "Requests are taken over HTTP at `server`.",
         Event.KEYS_STALE: "Those known count on; a new or revoked key shows no effect meanwhile.",
         Event.KEYS_FRESH: "New and revoked keys count from now on.",

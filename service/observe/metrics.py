@@ -211,6 +211,26 @@ BEHIND = _gauge(
     "slug",
     "For how long the first of them is due: so far the plan is behind.",
 )
+DELIVERIES = _gauge(
+    By.API,
+    "tracker_deliveries",
+    "state",
+    "Deliveries of webhooks that are not over, counted once a minute: `open`, `held`.",
+)
+DELIVERIES_ENDED = _counter(
+    By.API,
+    "tracker_deliveries_ended_total",
+    "state",
+    "Deliveries of today (UTC) that are over, counted every ten minutes: `delivered`, `dead`, "
+    "`cancelled`.",
+)
+SERVICES = _gauge(
+    By.API,
+    "tracker_services",
+    "state",
+    "Services that webhooks go to: `active`, `paused`, `disabled`.",
+)
+MAILS = _gauge(By.API, "tracker_mails_waiting", "", "Mails with alerts that are not sent yet.")
 VIOLATIONS = _counter(
     By.API,
     "tracker_limit_violations_total",
@@ -247,5 +267,9 @@ METRICS = (
     MADE,
     DUE,
     BEHIND,
+    DELIVERIES,
+    DELIVERIES_ENDED,
+    SERVICES,
+    MAILS,
     VIOLATIONS,
 )

@@ -16,6 +16,7 @@ import msgspec
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
+from service.config.cross_checks import ADDRESS
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
@@ -32,12 +33,16 @@ class NotDone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeptAccount:
-    """An account; `keys` of it work now. `main` is there from the beginning."""
+    """An account; `keys` of it work now. `main` is there from the beginning.
+
+    `alerts`: where alerts about its webhooks go by mail, "" for nowhere.
+    """
 
     name: Account
     made_at: dt.datetime | None
     removed_at: dt.datetime | None
     keys: int
+    alerts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +114,30 @@ def accounts(stores: Collections) -> list[KeptAccount]:
     """List all accounts, `main` first, then by name."""
     now = _now()
     working = [key.account for key in keys(stores) if key.ends_at is None or key.ends_at > now]
-    found = [{"_id": MAIN}, *stores.accounts.find({"_id": {"$ne": MAIN}}).sort("_id")]
+    main = stores.accounts.find_one({"_id": MAIN}) or {"_id": MAIN}
+    found = [main, *stores.accounts.find({"_id": {"$ne": MAIN}}).sort("_id")]
     return [
         KeptAccount(
-            each["_id"], each.get("made_at"), each.get("removed_at"), working.count(each["_id"])
+            each["_id"],
+            each.get("made_at"),
+            each.get("removed_at"),
+            working.count(each["_id"]),
+            each.get("alerts", ""),
         )
         for each in found
     ]
+
+
+def set_alerts(stores: Collections, name: Account, address: str) -> None:
+    """Set where alerts about an account's webhooks go by mail, "" for nowhere. Raises NotDone."""
+    with _recorded(stores, "account set", account=name, alerts=address):
+        if address and not ADDRESS.fullmatch(address):
+            raise NotDone(
+                f"{address[:80]!r} is no address of a mailbox: write alerts=me@example.com"
+            )
+        insist_on(stores, name)
+        change = {"$set": {"alerts": address}}
+        stores.accounts.update_one({"_id": name}, change, upsert=name == MAIN)
 
 
 def add_key(
@@ -128,11 +150,11 @@ def add_key(
     with _recorded(stores, "key add", **target) as outcome:
         if Scope.ADMIN in scopes and account != MAIN:
             raise NotDone(f"{Scope.ADMIN} is for keys of {MAIN}: with another one it opens nothing")
-        _insist(stores, account)
+        insist_on(stores, account)
         made = _add_key(stores, account, scopes, signing)
         outcome["key"] = prefix = made.text[:PREFIX_CHARACTERS]
         with _ended_again(stores, prefix):
-            _insist(stores, account)
+            insist_on(stores, account)
     return made
 
 
@@ -155,7 +177,7 @@ def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
         for key in read_key(each)
     ]
     if account is not None and not found:
-        _insist(stores, account)
+        insist_on(stores, account)
     return found
 
 
@@ -241,7 +263,8 @@ def _ended_again(stores: Collections, prefix: str) -> Iterator[None]:
         raise
 
 
-def _insist(stores: Collections, account: Account) -> None:
+def insist_on(stores: Collections, account: Account) -> None:
+    """Raises NotDone where there is no such account."""
     if not _is_there(stores, account):
         raise NotDone(f"there is no account {account}: `account add {account}` makes it")
 

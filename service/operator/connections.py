@@ -15,11 +15,19 @@ from limits.connect import open_redis
 from limits.rules import Changes, RuleBook
 from service.config.domain import redis_address, rules_for
 from service.config.schema import Config
-from service.worker.results.database import Collections, names_of, open_client
+from service.worker.results.database import Collections, in_thread, names_of, open_client
 from service.worker.results.failure import mongodb_down
 from service.worker.results.limit_changes import read_changes
 
-__all__ = ["PATIENCE_MS", "Collections", "book_of", "collections_of", "redis_of", "view_of"]
+__all__ = [
+    "PATIENCE_MS",
+    "Collections",
+    "book_of",
+    "collections_of",
+    "in_thread",
+    "redis_of",
+    "view_of",
+]
 
 PATIENCE_MS = 3_000
 """A person waits, and so does a probe: sooner than the worker, who can wait."""

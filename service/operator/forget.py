@@ -3,6 +3,9 @@
 Redis first: from that instant on, answers of earlier calls are recognised. Then the mark by which
 writers to MongoDB know it, then what is stored, then once more for calls that ran meanwhile. Each
 step may be repeated, and so may the whole: whatever dies in between, `forget` again.
+
+Deliveries of webhooks are cancelled first, so that no attempt begins. What is being sent is not cut
+off, and ends before its body and its attempts go. Deliveries go last: the others are found by them.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from dataclasses import dataclass, field
 
 from limits.admin.forget import MARK_SECONDS, Forgetter
 from service.config.domain import rules_for
-from service.config.schema import Config
+from service.config.schema import LEASE_MOST_SECONDS, Config
 from service.operator.connections import Collections, collections_of, redis_of
-from service.operator.dead import delete_dead
+from service.operator.dead import Document, delete_dead
+from service.operator.deliveries import attempts_of, stop_all
 from service.operator.producer import Producer
+from service.worker.deliveries.delivery import Delivery, delivery_in
 from service.worker.results.dead import Filter, find
 from service.worker.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
 from tracking.errors import LimitsBroken, StoreError
@@ -67,6 +72,7 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         for each in found:
             each.counts |= clear(stores, each.parcel)
             _forget_dead(each, stores, producer)
+            stop_all(stores, _noted(each.parcel), "forgotten")
         outputs, unreadable = asyncio.run(_outputs(config, parcels))
         for each in found:
             each.counts["outputs"] = outputs.get(each.parcel.name, 0)
@@ -75,6 +81,8 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         asyncio.run(_until_over(config, running))
         for each in running:
             clear(stores, each.parcel)
+        for each in found:
+            _forget_deliveries(config, each, stores)
     return found
 
 
@@ -108,6 +116,40 @@ def _forget_dead(found: Found, stores: Collections, producer: Producer) -> None:
             found.counts["dead"] += delete_dead(document, stores.dead, producer)
         except StoreError as error:
             found.failed.append(f"{document['_id']} stays in dead: {error}")
+
+
+def _noted(parcel: Parcel) -> Document:
+    """Ask for what services hear of a parcel, noted until it was forgotten."""
+    return {"parcel": parcel.name, "made_at": {"$lte": parcel.at}}
+
+
+def _forget_deliveries(config: Config, found: Found, stores: Collections) -> None:
+    """Delete what was sent about a parcel, once nothing of it is being sent any more."""
+    wanted = _noted(found.parcel)
+    stop_all(stores, wanted, "forgotten")  # and what calls that ran meanwhile made known
+    deliveries = list(map(delivery_in, stores.deliveries.find(wanted)))
+    if deliveries:
+        asyncio.run(_until_sent(config, deliveries))
+    attempts = [name for each in deliveries for name in attempts_of(each)]
+    for kind, home, ids in (
+        ("attempts", stores.attempts, attempts),
+        ("events", stores.events, [each.event for each in deliveries]),
+        ("deliveries", stores.deliveries, [each.id for each in deliveries]),
+    ):
+        gone = home.delete_many({"_id": {"$in": ids}}).deleted_count if ids else 0
+        found.counts[kind] = gone
+
+
+async def _until_sent(config: Config, deliveries: Sequence[Delivery]) -> None:
+    """Wait for attempts that run; each ends with its lease at the latest."""
+    deadline = time.monotonic() + LEASE_MOST_SECONDS
+    async with _forgetter_of(config) as forgetter:
+        for each in deliveries:
+            with suppress(LimitsBroken):
+                while await forgetter.calls_for(each.line, Number(each.id)):
+                    if time.monotonic() > deadline:
+                        return
+                    await asyncio.sleep(POLL_SECONDS)
 
 
 async def _outputs(

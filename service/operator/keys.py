@@ -25,7 +25,13 @@ class Scope(StrEnum):
 
     INGEST = "ingest"
     READ = "read"
+    HOOKS = "hooks"
     ADMIN = "admin"
+
+
+def needed(scope: Scope) -> tuple[Scope, ...]:
+    """List the scopes of a key for what asks for this one: who makes services sees them, too."""
+    return (scope, Scope.READ) if scope is Scope.HOOKS else (scope,)
 
 
 class Key(msgspec.Struct, frozen=True):

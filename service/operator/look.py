@@ -20,15 +20,16 @@ from limits.admin.soundness import flaws_of
 from limits.admin.view import Place, View
 from limits.workers import LIVES_SECONDS
 from service.config.schema import Config
-from service.operator.connections import collections_of, redis_of, view_of
+from service.operator.connections import Collections, collections_of, redis_of, view_of
 from service.operator.producer import Producer, Tubes
 from service.operator.stored import kept_operation, with_archived
+from service.worker.deliveries.standing import Standing, standing_of
 from service.worker.preflight.judgement import judge_memory
 from service.worker.results.database import Document, in_thread
 from service.worker.results.queries import NOTHING_DUE, Behind, checks_behind, find_tracking
 from service.worker.results.statistics import listed_codes
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
-from tracking.line import courier_line, kind_of
+from tracking.line import DELIVERY, courier_line, kind_of
 from tracking.operation import ENDS, State, number_of
 from tracking.request import Account, Number, Slug
 
@@ -169,7 +170,9 @@ async def overview(
     `behind`: how far their re-checks are, None while MongoDB does not answer.
     """
     configured = set(map(courier_line, known))
-    views, memory, due = await asyncio.gather(view.lines(configured), view.memory(), behind)
+    found, memory, due = await asyncio.gather(view.lines(configured), view.memory(), behind)
+    # Those of webhooks are listed by service.
+    views = [each for each in found if kind_of(each.line) is not DELIVERY]
     if due is not None:
         views = [with_checks(each, due) for each in views]
     removed = [each for each in views if each.line not in configured and each.waiting]
@@ -318,6 +321,14 @@ async def behind_in(tracking: Collection[Document]) -> Mapping[str, Behind] | No
     """Read how far re-checks are behind, by courier. None when MongoDB does not answer."""
     try:
         return await in_thread(checks_behind, tracking, dt.datetime.now(dt.UTC))
+    except ResultsDown:
+        return None
+
+
+async def webhooks_in(stores: Collections) -> Standing | None:
+    """Read how webhooks stand. None when MongoDB does not answer."""
+    try:
+        return await in_thread(standing_of, stores, dt.datetime.now(dt.UTC))
     except ResultsDown:
         return None
 

@@ -29,12 +29,14 @@ from service.worker.tubes.payload import (
     parcel_from,
     read_json,
     traceparent_of,
+    webhook_of,
 )
 from tracking.errors import MalformedJob
 from tracking.request import (
     FIELDS,
     FIELDS_PREFIX,
     MAIN,
+    NAME,
     SLUG,
     SLUG_MOST,
     Account,
@@ -44,7 +46,7 @@ from tracking.request import (
     operation_id,
 )
 
-MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
+MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", "webhook", *FIELDS)
 """What a producer may say of a request."""
 
 ID_REUSED = "id_reused"
@@ -58,6 +60,7 @@ _SECONDS_NAMES = ("max_age", "expires_in")
 
 _ID = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,128}$")]
 _SECONDS = Annotated[float, Meta(ge=0, le=SECONDS_MOST)]
+_SERVICE = Annotated[str, Meta(pattern=f"^{NAME.pattern}$")]
 _TITLE = Annotated[str, Meta(max_length=200)]
 _FIELD = Annotated[str, Meta(max_length=FIELD_MOST, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
@@ -89,6 +92,9 @@ class _Asked(msgspec.Struct):
 class _Posted(_Asked):
     id: Annotated[_ID | None, Meta(description="your own id: sent again, it is one request")] = None
     origin: Annotated[Origin | None, Meta(description="AUTOMATIC yields to MANUAL")] = None
+    webhook: Annotated[
+        _SERVICE | None, Meta(description="the service that hears of its end; it needs an `id`")
+    ] = None
 
 
 class _Link(_Asked, forbid_unknown_fields=True):
@@ -212,6 +218,7 @@ class _JobMaker:
         for name in self.couriers.required_fields(slug):
             if not members.get(name, "").strip():
                 raise MissingField(slug, name)
+        webhook_of(members.get("webhook"), members.get("id"))
         if made_up := "id" not in members:
             members["id"] = next(self.fresh_ids)
         identity = operation_id(self.account, members["id"])

@@ -49,7 +49,8 @@ def readings(config: Config, couriers: Catalogue, slug: Slug | None, *, dry: boo
     """Read all that is kept, or one courier's; `dry` changes nothing. Raises ResultsDown."""
     with collections_of(config) as stores:
         marks, recheck_of = Marks(stores.forgotten), functools.partial(recheck_for, config)
-        writer = BulkWriter(stores, marks, recheck_of)
+        # Who follows which parcels is known to the workers, who find the marks of changes.
+        writer = BulkWriter(stores, marks, recheck_of, lambda _: True)
         keep = None if dry else functools.partial(_keep, writer, stores.unreadable)
         return [
             _reading(one, couriers.registry, keep) for one in kept_answers(stores.unreadable, slug)

@@ -61,6 +61,7 @@ class ResendTarget:
     operation: str
     why: str
     record: Document | None = None
+    webhook: str | None = None
 
 
 def dead_ones(stores: Collections, wanted: Filter) -> list[ResendTarget]:
@@ -86,7 +87,7 @@ def ended_one(identity: str, operation: Mapping[str, Any] | None) -> ResendTarge
     slug, _, number = operation["tracking"].partition(":")
     code = (operation.get("output") or {}).get("code")
     why = f"{operation['status']}: {code}" if code else str(operation["status"])
-    return ResendTarget(slug, number, identity, why)
+    return ResendTarget(slug, number, identity, why, webhook=operation.get("webhook"))
 
 
 def newest_of(
@@ -167,6 +168,7 @@ def renewed_request(target: ResendTarget, document: Document | None) -> Tracking
         max_age=0.0,  # it has its answer; who asks again wants another one
         fields=fields_in(document),
         resend_of=target.operation,
+        webhook=target.webhook,
     )
 
 

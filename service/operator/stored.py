@@ -31,7 +31,7 @@ __all__ = [
     "with_archived",
 ]
 
-PRIVATE = frozenset({"fields", "account", "observed_us", "revision", "check_pace"})
+PRIVATE = frozenset({"fields", "account", "observed_us", "revision", "check_pace", "untold"})
 """What a document holds for us alone, and what one account may know of the receiver."""
 
 

@@ -56,6 +56,8 @@ HOSTILE: tuple[tuple[str, bytes], ...] = (
     ("bad_id", job(id="order 1")),
     ("bad_id", job(id=17)),
     ("bad_origin", job(origin="manual")),
+    ("bad_webhook", job(webhook="shop")),
+    ("bad_webhook", job(id="order-1", webhook="/../")),
     ("bad_max_age", job(max_age=-1)),
     ("bad_max_age", job(max_age="30")),
     ("bad_max_age", job(max_age=True)),

@@ -82,7 +82,8 @@ def test_all_examples_together_load_and_hold(tmp_path: Path) -> None:
     assert found.limits.slugs["usps"].per_hour == 60
     assert found.couriers["my-courier"].module == "json_feed"
     assert found.recheck.slugs["royal-mail"].in_transit_hours == 24
-    tables = (found.limits.slugs, found.recheck.slugs, found.couriers)
+    allowed = found.webhooks.allowed
+    tables = (found.limits.slugs, found.recheck.slugs, allowed, found.couriers)
     assert sum(map(len, tables)) == len(examples())
 
 

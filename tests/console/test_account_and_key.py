@@ -76,6 +76,29 @@ def test_an_account_is_not_added_while_an_index_lets_only_one_have_a_parcel(
     assert run("account", "add", "shop").code == 0
 
 
+@pytest.mark.parametrize("account", ["main", "shop"])
+def test_alerts_of_an_account_go_where_it_says(run: Run, collections: Any, account: str) -> None:
+    run("account", "add", "shop")
+
+    done = run("account", "set", account, "alerts=orders@shop.example")
+
+    assert (done.code, "go to orders@shop.example" in done.out) == (0, True)
+    assert collections.accounts.find_one({"_id": account})["alerts"] == "orders@shop.example"
+    assert "orders@shop.example" in run("account", "list").out
+    assert run("account", "set", account, "alerts=none").code == 0
+    assert collections.accounts.find_one({"_id": account})["alerts"] == ""
+
+
+def test_alerts_go_to_a_mailbox_of_an_account_that_is_there(run: Run) -> None:
+    wrong = run("account", "set", "main", "alerts=Shop <orders@shop.example>")
+    nobody = run("account", "set", "nope", "alerts=orders@shop.example")
+    unclear = run("account", "set", "main", "mail=orders@shop.example")
+
+    assert (wrong.code, "no address of a mailbox" in wrong.err) == (2, True)
+    assert (nobody.code, "there is no account nope" in nobody.err) == (2, True)
+    assert (unclear.code, "write alerts=ADDRESS" in unclear.err) == (2, True)
+
+
 def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(
     run: Run, collections: Any
 ) -> None:
@@ -90,7 +113,7 @@ def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(
 
     [removed] = run("account", "remove", "shop", "--yes", "--json").json
 
-    assert removed == {"account": "shop", "keys_ended": 1}
+    assert removed == {"account": "shop", "keys_ended": 1, "services_ended": 0}
     assert [each["words"] for each in collections.shipments.find(sort=["account"])] == [
         {"title": "J. Doe"},
         {},
@@ -220,7 +243,7 @@ def test_an_unknown_scope_is_refused(offline: Run) -> None:
     done = offline("key", "add", "main", "--scope", "ingest,write")
 
     assert done.code == 2
-    assert "ingest, read, admin" in done.err
+    assert "ingest, read, hooks, admin" in done.err
 
 
 def test_while_mongodb_is_away_nothing_is_promised(offline: Run) -> None:

@@ -18,6 +18,7 @@ from service.worker.deliveries.destination import (
     BadDestination,
     Forbidden,
     Guard,
+    check_headers,
     is_public,
     parse_destination,
 )
@@ -101,6 +102,19 @@ def test_an_operator_may_allow_a_network_in_either_writing(address: str) -> None
         ("https://redis/", "public internet"),
         ("https://tracking.example/hook", "this service itself"),
         ("https://TRACKING.example./hook", "this service itself"),
+        ("https://\uff54racking\u3002example/hook", "this service itself"),
+        ("https://localhost./", "public internet"),
+        ("https://127.0.0.1./", "IP address"),
+        ("https://2130706433/", "IP address"),
+        ("https://0x7f000001/", "IP address"),
+        ("https://0x7f.1/", "IP address"),
+        ("https://0177.0.0.1/", "IP address"),
+        ("https://127.1/", "IP address"),
+        ("https://[::ffff:127.0.0.1]/", "IP address"),
+        ("https://[fe80::1%25eth0]/", "IP address"),
+        ("https://%74racking.example/", "no name of a host"),
+        ("https://shop..example/", "no name of a host"),
+        ("https://shop example/", "no name of a host"),
         ("https://shop.example/" + "a" * 2_048, "2048 characters"),
     ],
 )
@@ -122,6 +136,41 @@ def test_an_operators_allowance_takes_http_a_port_and_an_address() -> None:
     assert parse_destination("http://127.0.0.1:9000/hook", allowed).port == 9_000
     with pytest.raises(BadDestination, match="IP address"):
         parse_destination("http://10.0.0.1:9000/hook", allowed)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Webhook-Id", "host", "Content-Length", "User-Agent", "CDN-Loop", "Transfer-Encoding", "TE"],
+)
+def test_an_account_cannot_take_the_place_of_a_header_that_we_send(name: str) -> None:
+    with pytest.raises(BadDestination, match="is ours"):
+        check_headers({name: "mine"})
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({f"X-{number}": "1" for number in range(21)}, "21 headers"),
+        ({"X-Long": "1" * 4_096}, "4096 characters"),
+        ({"X-Shop": "1", "x-shop": "2"}, "twice"),
+        ({"X-Shop": "1\r\nHost: inside"}, "cannot be sent"),
+        ({"X-Shop": "bücher"}, "cannot be sent"),
+        ({"X-Shop": " 1"}, "cannot be sent"),
+        ({"X-Shop": ""}, "cannot be sent"),
+        ({"X Shop": "1"}, "cannot be sent"),
+        ({"X-Shop:": "1"}, "cannot be sent"),
+        ({"": "1"}, "cannot be sent"),
+    ],
+)
+def test_headers_that_cannot_be_sent_are_refused_with_the_reason(
+    headers: dict[str, str], said: str
+) -> None:
+    with pytest.raises(BadDestination, match=said):
+        check_headers(headers)
+
+
+def test_an_account_may_add_headers() -> None:
+    check_headers({"Authorization": "Bearer 1234", "X-Shop": "one, two"})
 
 
 class Rebinding(AbstractResolver):

@@ -18,11 +18,11 @@ from couriers.reading import statuses
 from service.http.aftership.couriers import detected, named, shown
 from service.http.aftership.envelope import rate_headers, type_of
 from service.http.aftership.reading import cursor_of, filters_of, page_of, position_of
-from service.http.aftership.rendering import MESSAGES, checkpoint, chosen, tracking
 from service.http.backend.shipments import AFTERSHIP_NAMES, Position, fields_of
 from service.http.callers import Allowance, Callers
 from service.http.exchange import Problem
 from service.operator.keys import Scope
+from service.worker.deliveries.aftership import MESSAGES, checkpoint, chosen, tracking
 from service.worker.results.shipments import conditions
 from tracking.checkpoint import Tag
 from tracking.request import FIELDS, MAIN, Account, Slug

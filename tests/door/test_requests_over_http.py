@@ -49,9 +49,10 @@ async def test_every_member_of_a_payload_reaches_the_job_and_no_other(
         "origin": "AUTOMATIC",
         "max_age": 0,
         "expires_in": 60,
+        "webhook": "shop",
         "tracking_postal_code": "8000",
     }
-    ours = {"account": "somebody", "webhook": "x", "type": "wait_list"}
+    ours = {"account": "somebody", "resend_of": "x", "type": "wait_list"}
     traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
     response = await post(client, USPS | members | {"id": "order-7"} | ours, traceparent=traced)
@@ -145,6 +146,21 @@ async def test_an_idempotency_key_beside_another_id_or_of_several_is_refused(
         "reason"
     ] == "bad_id"
     assert jobs_in(beanstalkd) == []
+
+
+async def test_a_service_is_told_of_requests_with_an_id_only(
+    client: Client, beanstalkd: Server
+) -> None:
+    named = USPS | {"webhook": "shop"}
+    assert (await refused(await post(client, named), 422))["reason"] == "bad_webhook"
+    bad = named | {"id": "a", "webhook": "The Shop"}
+    assert (await refused(await post(client, bad), 422))["reason"] == "bad_webhook"
+
+    assert (await post(client, named | {"id": "a"})).status == 202
+    assert (await post(client, named, Idempotency_Key="b")).status == 202
+
+    told = [json.loads(job)["payload"]["webhook"] for job in jobs_in(beanstalkd)]
+    assert told == ["shop", "shop"]
 
 
 async def test_one_bad_request_is_named_by_its_place_and_none_is_taken(

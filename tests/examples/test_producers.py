@@ -12,14 +12,12 @@ from pathlib import Path
 import greenstalk
 import pytest
 
-from devstack import package
 from devstack.command import run_to_end
 from devstack.servers import Server
 from service.worker.tubes.envelope import decode_request
 from tracking.request import Origin, Slug
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CACHE = package.CACHE / "npm"
 ASKED = ("usps", "9405903699300184125060", "order-1042")
 
 
@@ -28,25 +26,6 @@ def tube(beanstalkd: Server) -> Iterator[greenstalk.Client]:
     address = (beanstalkd.host, beanstalkd.port)
     with greenstalk.Client(address, encoding=None, watch="requests_flow") as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-def node_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Node example beside its one dependency; installed in a copy, so the tree stays clean."""
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip("node and npm are not installed")
-    if (EXAMPLES / "node" / "node_modules" / "jackd").is_dir():
-        return EXAMPLES / "node" / "producer.mjs"
-    copy = tmp_path_factory.mktemp("node") / "example"
-    shutil.copytree(EXAMPLES / "node", copy, ignore=shutil.ignore_patterns("node_modules"))
-    quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
-    once = ["--fetch-retries=0", "--fetch-timeout=10000"]
-    kept = ["--cache", str(CACHE), "--no-update-notifier"]  # for a second run without network
-    done = _run([npm, "ci", *quietly, *once, *kept], cwd=copy)
-    if done.returncode != 0:
-        pytest.skip(f"npm could not install jackd: {done.stderr.strip()[-200:]}")
-    return copy / "producer.mjs"
 
 
 def _run(
@@ -73,7 +52,7 @@ def _python(_: pytest.FixtureRequest) -> list[str | Path]:
 
 
 def _node(request: pytest.FixtureRequest) -> list[str | Path]:
-    return ["node", request.getfixturevalue("node_example")]
+    return ["node", request.getfixturevalue("node_example") / "producer.mjs"]
 
 
 def _ruby(_: pytest.FixtureRequest) -> list[str | Path]:

@@ -171,8 +171,8 @@ class Results:
 
 
 def slots_for(most: int, *, available: bool = True) -> CallSlots:
-    """Slots for calls, whose answers could be stored, or not."""
-    return CallSlots(most, Results(Journal(), available))
+    """Slots for calls, whose answers could be stored, or not; lines that begin with ~ yield."""
+    return CallSlots(most, Results(Journal(), available), lambda line: line.startswith("~"))
 
 
 @dataclass
@@ -256,6 +256,18 @@ class Job:
         return 0.0
 
 
+class Tells:
+    """The services that requests name."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.told: list[tuple[DeadLetter, str]] = []
+
+    async def refused(self, letter: DeadLetter, service: str) -> None:
+        self.journal.note("tell")
+        self.told.append((letter, service))
+
+
 class Scene:
     """One flow with its journal. `decode` and `track` may be replaced before `handle`."""
 
@@ -273,7 +285,8 @@ class Scene:
         self.dead, self.malformed = Dead(self.journal), Malformed()
         own = (self.limits, self.results, self.dead, self.defects, self.malformed)
         mirror = Mirror(self.journal) if mirrored else None
-        stores = self.stores = Stores(*own, Drains(self.journal), self._knows, mirror)
+        tells = self.tells = Tells(self.journal)
+        stores = self.stores = Stores(*own, Drains(self.journal), self._knows, mirror, tells)
         outcomes = (self.results, Codes(), RetryRules(), lambda _: b"{}")
         work = TrackingWork(Asks(self._track, self._track_many), *outcomes)
         self.again: list[tuple[Slug, float]] = []

@@ -31,6 +31,7 @@ from tracking.call import (
 )
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, NotStarted, ResultsDown
+from tracking.line import Line
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -61,7 +62,7 @@ async def test_an_answer_that_redis_does_not_remember_is_looked_up_in_mongodb(
 
 async def test_a_full_process_admits_without_asking_for_a_call() -> None:
     scene = Scene(Parked("room"))
-    scene.slots.reserve(5)
+    scene.slots.reserve(5, Line("usps"))
 
     steps = await asyncio.create_task(scene.handle())
 
@@ -215,6 +216,38 @@ async def test_a_request_that_finds_the_list_full_is_recorded_first() -> None:
     steps = await Scene(Full(1_000_000)).handle()
 
     assert steps == ["available", "admit", "record 1", "delete"]
+
+
+@pytest.mark.parametrize(
+    "admission", [Full(9), IdConflict("usps:N002"), TooLate(1_800_000_000.0)], ids=str
+)
+async def test_a_service_hears_that_its_request_is_not_taken_before_the_job_goes(
+    admission: Full | IdConflict | TooLate,
+) -> None:
+    scene = Scene(admission)
+    request = REQUEST._replace(id="order-1042", webhook="shop")
+    scene.decode = lambda _: request
+    scene.journal.fail("tell", *away(ResultsDown, 2))
+
+    steps = await scene.handle()
+
+    assert steps == ["available", "admit", "record 1", *["tell"] * 3, "delete"]
+    [(letter, service)] = scene.tells.told
+    assert (service, letter.operations) == ("shop", ("order-1042",))
+    assert letter.reason == letter_of_refused(Job(Journal()), request, admission).reason
+
+
+async def test_a_service_hears_of_a_malformed_job_that_names_it_before_that_is_buried() -> None:
+    scene = Scene(Ended(State.SUCCESS))
+
+    def refuse(_: object) -> TrackingRequest:
+        error = MalformedJob("bad_number", "no number")
+        error.operation, error.webhook = "order-1042", "shop"
+        raise error
+
+    scene.decode = refuse
+
+    assert await scene.handle() == ["record 1", "tell", "bury"]
 
 
 async def test_a_request_with_the_id_of_another_parcel_is_recorded_first() -> None:

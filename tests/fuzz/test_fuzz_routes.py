@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from operations_ground import ARCHIVED, serving_all, working
 from portion import examples
 from schemathesis import Case, GenerationMode
+from webhook_ground import KEY, store_attempt, store_delivery, store_service
 
 from devstack.servers import Server
 from service.http.aftership.couriers import Detect
@@ -43,7 +44,12 @@ WAIT = 0.01
 """Seconds for which replies are held, in place of up to a minute."""
 
 THERE: dict[str, list[str]] = {
-    "id": ["running", "waiting", "ended", "order-1", "usps:N003:job", "shipped"],
+    "id": ["running", "waiting", "ended", "order-1", "usps:N003:job", "shipped", "SENT"],
+    "name": ["orders", "bills"],
+    "service": ["orders"],
+    "destination": ["https://shop.example/hooks"],
+    "state": ["active", "paused", "dead", "open"],
+    "event": ["parcel.changed"],
     "slug": ["usps", "ups", "hkpost"],
     "version": ["2026-07", "2025-07"],
     "tracking_number": [USPS["number"], "1Z12345E0205271688", "N001"],
@@ -143,9 +149,12 @@ async def api(
         "TRACKER_REDIS__URL": redis_url,
         "TRACKER_MONGODB__URI": mongo_uri,
         "TRACKER_MONGODB__DATABASE": database,
+        "TRACKER_WEBHOOKS__KEYS": KEY,
     }
     with pymongo.MongoClient[dict[str, Any]](mongo_uri) as mongo:
         mongo[database]["operations"].insert_one(ARCHIVED)
+        sent = store_delivery(mongo[database], store_service(mongo[database]), id="SENT", made=1)
+        store_attempt(mongo[database], sent, 1)
     async with (
         working(redis_url) as worker,
         serving_all(disk / "spool", stores, beanstalkd) as made,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import time
 
 import pytest
@@ -22,9 +24,12 @@ from watched_limits import judged
 
 from limits import keys
 from limits.admin.pause import Pauses
+from limits.admin.running import late_workers
 from limits.admin.view import View
 from limits.admin.violations import ANY, Violations, look
+from limits.limiter import Policy
 from limits.rules import Rules
+from limits.workers import WorkerInfo
 from tracking.errors import ResultsDown
 from tracking.line import Line
 
@@ -77,14 +82,14 @@ async def test_raised_the_next_sweep_calls_a_drainer(
     hire: Hire, shelf: Shelf, redis: Redis
 ) -> None:
     shelf.change(per_day=1)
-    worker = await hire(Book(shelf))
+    worker, other = await hire(Book(shelf)), await hire(Book(shelf))
     await worker.granted("N001")
     await worker.parked("N002")
     await worker.take(claims=True)
-    before = await worker.limiter.sweep([LINE])
+    before = await other.limiter.sweep([LINE])
 
     await Pauses(redis, lambda _: FAST).revise(LINE, shelf.change(per_day=None))
-    (after,) = await worker.limiter.sweep([LINE])
+    (after,) = await other.limiter.sweep([LINE])
 
     assert (list(before), after.put_drain) == ([], True)
     learned = await worker.take(claims=True)
@@ -267,3 +272,26 @@ async def test_the_drainer_that_was_named_is_let_go(
     await brakes.revise(LINE, shelf.change(concurrent=3))
 
     assert not await redis.exists(KEYS.wait_drainer)
+
+
+async def test_who_has_nothing_to_do_learns_newer_rules_by_its_sweep_and_tells_so(
+    hire: Hire, shelf: Shelf, redis: Redis, brakes: Pauses
+) -> None:
+    book = Book(shelf)
+    idle = await hire(book, Policy(who=WorkerInfo("host-1", os.getpid(), "1", since=1.0)))
+    revision = shelf.change(concurrent=2)
+    await brakes.revise(LINE, revision)
+    late = await late_workers(redis, revision)
+
+    await idle.limiter.sweep([LINE])
+
+    assert late == [f"host-1 {os.getpid()}"]
+    assert await late_workers(redis, revision) == []
+
+
+async def test_a_worker_that_does_not_say_by_which_rules_it_goes_is_late(redis: Redis) -> None:
+    seconds, _ = await redis.time()
+    told = {"token": "t", "host": "old", "pid": 7, "version": "0", "since": 1.0}
+    await redis.zadd(keys.WORKERS, {json.dumps(told): seconds * 1000 + 5_000})
+
+    assert await late_workers(redis, 0) == ["old 7"]

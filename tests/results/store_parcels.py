@@ -11,7 +11,7 @@ from service.worker.results.connection import Marks, Store
 from service.worker.results.database import Collections, Document, Names
 from service.worker.results.document import Answer, Failure
 from service.worker.results.merge import merge
-from service.worker.results.trackings import BulkWriter, Trackings
+from service.worker.results.trackings import BulkWriter, Hears, Trackings, nobody
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.errors import CourierDown, CourierError
@@ -43,8 +43,8 @@ def recheck_of(_: str) -> Recheck:
     return DEFAULTS
 
 
-def writer_on(store: Collections) -> BulkWriter:
-    return BulkWriter(store, Marks(store.forgotten), recheck_of)
+def writer_on(store: Collections, hears: Hears = nobody) -> BulkWriter:
+    return BulkWriter(store, Marks(store.forgotten), recheck_of, hears)
 
 
 def hours(count: float) -> dt.timedelta:

@@ -16,7 +16,7 @@ from store_parcels import FIRST, days, delivered, prepared, stored
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import running
 from service.worker.results.connection import Store
-from service.worker.results.database import KEEP_DAYS_INDEX
+from service.worker.results.database import KEEP_DAYS_INDEX, KEEP_TOLD_INDEX
 
 DEADLINE_SECONDS = 20.0
 DAY_SECONDS = 86_400
@@ -66,6 +66,7 @@ async def test_parcels_that_ended_go_after_the_days_and_active_ones_stay(
             parcel("ended long ago", now - days(31), active=False),
             parcel("ended lately", now - days(29), active=False),
             parcel("on its way for long", now - days(400), active=True),
+            parcel("untold", now - days(400), active=False) | {"untold": [{"at": now}]},
         ]
     )
     bucket["tracking_past"].insert_many(
@@ -77,13 +78,16 @@ async def test_parcels_that_ended_go_after_the_days_and_active_ones_stay(
 
     await prepared(quick, 30)
     looked_twice(client)
-    assert bucket["tracking"].distinct("_id") == ["ended lately", "on its way for long"]
+    assert bucket["tracking"].distinct("_id") == ["ended lately", "on its way for long", "untold"]
     assert bucket["tracking_past"].distinct("_id") == ["used again lately"]
 
     await prepared(quick, 7)
     looked_twice(client)
-    assert bucket["tracking"].distinct("_id") == ["on its way for long"]
+    assert bucket["tracking"].distinct("_id") == ["on its way for long", "untold"]
     assert bucket["tracking_past"].distinct("_id") == []
+    bucket["tracking"].update_one({"_id": "untold"}, {"$unset": {"untold": ""}})
+    looked_twice(client)
+    assert bucket["tracking"].distinct("_id") == ["on its way for long"]
 
     await prepared(quick, 0)
     bucket["tracking"].insert_one(parcel("ended long ago", now - days(31), active=False))
@@ -100,17 +104,25 @@ async def test_a_start_that_changes_nothing_changes_no_index(
     await prepared(mongo_uri, 30, database)
 
     assert [each.index_information() for each in (store.tracking, store.past)] == first
-    assert first[0][KEEP_DAYS_INDEX]["expireAfterSeconds"] == 30 * DAY_SECONDS
+    kept = [first[0][KEEP_TOLD_INDEX], first[1][KEEP_DAYS_INDEX]]
+    assert [each["expireAfterSeconds"] for each in kept] == [30 * DAY_SECONDS] * 2
 
 
 async def test_indexes_of_before_go(store: Store) -> None:
     for members in (["next_check_at"], ["active", "slug", "next_check_at"]):
         store.tracking.create_index(members, partialFilterExpression={"active": True})
+    store.tracking.create_index(
+        ["updated_at"],
+        name=KEEP_DAYS_INDEX,
+        partialFilterExpression={"active": False},
+        expireAfterSeconds=DAY_SECONDS,
+    )
 
     await store.prepare()
 
     left = store.tracking.index_information().keys()
-    assert not left & {"next_check_at_1", "active_1_slug_1_next_check_at_1"}
+    before = {"next_check_at_1", "active_1_slug_1_next_check_at_1", KEEP_DAYS_INDEX}
+    assert not left & before
 
 
 async def test_preparing_twice_changes_nothing(store: Store) -> None:

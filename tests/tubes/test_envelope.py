@@ -234,6 +234,7 @@ def test_the_longest_request_in_ascii_fits_into_a_dead_letter() -> None:
         expires_at=NOW + 0.1,
         fields=dict.fromkeys(FIELDS, "x" * 256),
         traceparent="0" * 55,
+        webhook="x" * 20,
     )
 
     assert len(encode_request(longest)) < 4096
@@ -279,7 +280,7 @@ def test_the_ids_of_main_stand_bare_and_those_of_others_behind_their_account() -
 
 
 def test_a_request_is_written_as_it_was_read() -> None:
-    written = request(id="a", account="shop")
+    written = request(id="a", account="shop", webhook="shop")
 
     assert json.loads(encode_request(decode(written))) == json.loads(written)
 
@@ -327,3 +328,21 @@ def test_a_malformed_job_is_recorded_under_the_id_that_it_names(
 
     letter = letter_of_malformed(job, caught.value)
     assert letter.operations == ((operation,) if operation else ())
+
+
+@pytest.mark.parametrize(
+    ("more", "service"),
+    [
+        ({"id": "a", "number": "?", "webhook": "shop"}, "shop"),
+        ({"id": "a", "number": "?", "webhook": "The Shop"}, None),
+        ({"number": "?", "webhook": "shop"}, None),
+        ({"id": "a", "number": "?"}, None),
+    ],
+)
+def test_a_malformed_job_names_the_service_that_is_to_hear_of_it(
+    more: dict[str, Any], service: str | None
+) -> None:
+    with pytest.raises(MalformedJob) as caught:
+        decode(request(**more))
+
+    assert caught.value.webhook == service

@@ -12,6 +12,7 @@ import pytest
 
 from service.config.schema import Config
 from service.observe import background
+from service.worker.wiring import webhooks
 from service.worker.wiring import worker as module
 from service.worker.wiring.worker import assemble
 from tracking.request import Slug
@@ -22,6 +23,9 @@ TASKS = {
     "statistics": module.Tallying,
     "re-checks": module.Recheck,
     "drainer": module.Drainer,
+    "services": webhooks.Keeping,
+    "deliveries": webhooks.Filler,
+    "changes": webhooks.Outbox,
 }
 SOON = 10.0
 

@@ -47,7 +47,7 @@ class Asked:
 class Reply:
     """What the courier answers when all is well; `unknown` if it did not know the parcel.
 
-    `riders` are the other numbers of a call for several.
+    `riders` are the other numbers of a call for several. `keeps`: the site keeps what was sent.
     """
 
     slug: str
@@ -58,6 +58,7 @@ class Reply:
     kind: Kind = Kind.CALL
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
     riders: tuple[str, ...] = ()
+    keeps: bool = False
 
     @property
     def numbers(self) -> tuple[str, ...]:

@@ -19,11 +19,9 @@ from msgspec import UNSET, Meta, UnsetType
 from service.http.aftership.envelope import refusal
 from service.http.backend.shipments import Code, Filters, Position
 from service.http.exchange import Problem, body_of, insist_on_json, json_of
+from service.worker.deliveries.aftership import VERSIONS
 from tracking.checkpoint import Tag
 from tracking.request import Account, account_and_id, operation_id
-
-VERSIONS = ("2026-07", "2026-01", "2025-07")
-"""The newest first."""
 
 T = TypeVar("T")
 

@@ -23,12 +23,12 @@ from service.http.aftership.reading import (
     version_of,
     words_of,
 )
-from service.http.aftership.rendering import chosen, tracking
 from service.http.backend.shipments import Code, Position, ShipmentError, Shipments
 from service.http.callers import Callers
 from service.http.exchange import NOT_IN_THE_DOCUMENT, Route
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
+from service.worker.deliveries.aftership import chosen, tracking
 from tracking.request import Account
 
 

@@ -12,20 +12,26 @@ from service.observe.counts import Key
 from service.observe.metrics import (
     BEHIND,
     BOUND,
+    DELIVERIES,
+    DELIVERIES_ENDED,
     DUE,
     GUARD,
     HELD,
     MADE,
+    MAILS,
     NUMBERS,
     OLDEST,
     QUOTA,
     REDIS,
+    SERVICES,
     SPOOLED,
     TAKING,
     UNUSED,
     VIOLATIONS,
     WAITING,
 )
+from service.worker.deliveries.delivery import FINAL, DeliveryState
+from service.worker.deliveries.standing import Standing
 from service.worker.results.queries import Behind
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import courier_line
@@ -63,6 +69,19 @@ def figures_of_plans(behind: Mapping[str, Behind] | None) -> dict[Key, float]:
     figures: dict[Key, float] = {}
     for slug, (due, seconds) in (behind or {}).items():
         figures |= {(DUE.name, slug): due, (BEHIND.name, slug): seconds}
+    return figures
+
+
+def figures_of_webhooks(standing: Standing | None) -> dict[Key, float]:
+    """Tell how webhooks stand; nothing while MongoDB does not answer."""
+    if standing is None:
+        return {}
+    figures: dict[Key, float] = {(MAILS.name,): standing.mails}
+    for state in DeliveryState:
+        metric = DELIVERIES_ENDED if state in FINAL else DELIVERIES
+        figures[metric.name, state.value] = standing.deliveries[state]
+    for name, count in standing.services.items():
+        figures[SERVICES.name, name] = count
     return figures
 
 

@@ -33,6 +33,9 @@ REST_MOST_SECONDS = 3_600.0
 DELAYS_SECONDS = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """From each attempt to the next one: ten attempts in some 75 hours."""
 
+DAYS_SECONDS = 7 * 86_400.0
+"""No delivery goes on for longer. What makes a line rest is not charged, nor does it count here."""
+
 STATUS_MOST = 599
 
 JITTER = 0.1
@@ -122,9 +125,11 @@ def next_delay_seconds(
 ) -> float | None:
     """Say how long after its attempt number `made` a delivery is due again; None: it was the last.
 
-    More attempts than there are delays follow each other as the last two do.
+    More attempts than there are delays follow each other as the last two do, for seven days.
     """
-    if made >= attempts:
+    last = DELAYS_SECONDS[-1]
+    beyond = max(0, made - len(DELAYS_SECONDS))
+    if made >= attempts or sum(DELAYS_SECONDS[:made]) + beyond * last > DAYS_SECONDS:
         return None
-    delay = DELAYS_SECONDS[min(made, len(DELAYS_SECONDS)) - 1]
+    delay = last if beyond else DELAYS_SECONDS[made - 1]
     return delay * spread(1 - JITTER, 1 + JITTER)

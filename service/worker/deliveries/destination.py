@@ -1,5 +1,7 @@
 """Destinations: where deliveries may go, checked in words and again when a socket is made.
 
+With them go the headers that an account may add: none takes the place of one that we send.
+
 An account writes the address, and our network must not become its way into places that only we
 reach. The words alone tell little: a name may resolve to 127.0.0.1, today or between two look-ups.
 So `Guard`, which makes each socket, judges the address: it is the one to which the socket is
@@ -20,18 +22,40 @@ Blocks: https://www.iana.org/assignments/iana-ipv4-special-registry, and iana-ip
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from yarl import URL
+if TYPE_CHECKING:
+    from yarl import URL
+
+from service.config.schema import Config
 
 PORTS = frozenset({443, 8443})
 ADDRESS_MOST = 2_048
 """Characters of an address."""
 
+HEADERS_MOST = 20
+HEADERS_CHARACTERS = 4_096
+"""Characters of all headers that an account adds: many servers take 8 KiB of them at most."""
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+"""A host that the C library reads as an IPv4 address: 127.1, 0177.0.0.1, 0x7f.1, 2130706433."""
+
+_FIELD_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_FIELD_VALUE = re.compile(r"[!-~](?:[ !-~]*[!-~])?")
+_OURS = re.compile(
+    r"webhook-.*|aftership-.*|content-.*|proxy-.*|host|user-agent|cdn-loop|accept-encoding"
+    r"|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect",
+    re.IGNORECASE,
+)
+"""Names of headers that say what is sent, by whom, and how: these are ours alone."""
 
 _SPECIAL_4 = tuple(
     map(
@@ -99,11 +123,22 @@ class Allowed:
 NOTHING_MORE = Allowed()
 
 
+def allowed_of(config: Config, account: str) -> Allowed:
+    """Say what the operator allows an account (`[webhooks.allowed.<account>]`)."""
+    found = config.webhooks.allowed.get(account)
+    if found is None:
+        return NOTHING_MORE
+    networks = tuple(map(ipaddress.ip_network, found.networks))
+    return Allowed(networks, found.http, frozenset(found.ports))
+
+
 def parse_destination(text: str, allowed: Allowed = NOTHING_MORE, own: Collection[str] = ()) -> URL:
     """Check the words of a destination. Raises BadDestination; `own`: host names of this service.
 
     Whether its name leads to a public address is judged at each connection.
     """
+    from yarl import URL  # noqa: PLC0415 - most verbs of the command line load none of it
+
     if len(text) > ADDRESS_MOST:
         raise BadDestination(f"the address has over {ADDRESS_MOST} characters")
     try:
@@ -120,12 +155,12 @@ def parse_destination(text: str, allowed: Allowed = NOTHING_MORE, own: Collectio
     if port not in PORTS | allowed.ports:
         listed = ", ".join(map(str, sorted(PORTS | allowed.ports)))
         raise BadDestination(f"port {port} is not served: use one of {listed}")
-    _check_host(url.host or "", allowed, own)
+    _check_host(url.raw_host or "", allowed, own)
     return url
 
 
 def _check_host(host: str, allowed: Allowed, own: Collection[str]) -> None:
-    name = host.lower().rstrip(".")
+    name = host.lower().removesuffix(".")
     if not name:
         raise BadDestination("the address names no host")
     if name in own:
@@ -133,11 +168,44 @@ def _check_host(host: str, allowed: Allowed, own: Collection[str]) -> None:
     try:
         literal = ipaddress.ip_address(name.partition("%")[0])
     except ValueError:
-        if "." not in name and not allowed.networks:
-            raise BadDestination(f"{name} is no name of the public internet") from None
-        return
-    if not any(_holds(network, literal) for network in allowed.networks):
+        _check_name(name, allowed)
+    else:
+        if not any(_holds(network, literal) for network in allowed.networks):
+            raise BadDestination("write the host's name: an IP address is not served")
+
+
+def _check_name(name: str, allowed: Allowed) -> None:
+    if _NUMERIC.fullmatch(name):
         raise BadDestination("write the host's name: an IP address is not served")
+    if not _NAME.fullmatch(name):
+        raise BadDestination(f"{name[:80]!r} is no name of a host")
+    if "." not in name and not allowed.networks:
+        raise BadDestination(f"{name} is no name of the public internet")
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Check the headers that an account adds to its deliveries. Raises BadDestination."""
+    if len(headers) > HEADERS_MOST:
+        raise BadDestination(f"{len(headers)} headers are too many: at most {HEADERS_MOST}")
+    if sum(map(len, [*headers, *headers.values()])) > HEADERS_CHARACTERS:
+        raise BadDestination(f"the headers have over {HEADERS_CHARACTERS} characters together")
+    if len({name.lower() for name in headers}) < len(headers):
+        raise BadDestination("a header is there twice: upper and lower case are the same")
+    for name, value in headers.items():
+        if _OURS.fullmatch(name):
+            raise BadDestination(f"the header {name} is ours: leave it out")
+        if not is_header(name, value):
+            raise BadDestination(
+                f"the header {name[:40]!r} cannot be sent: a name is a word of at most 100 letters,"
+                " digits and hyphens, a value printable ASCII without blanks around it"
+            )
+
+
+def is_header(name: str, value: str) -> bool:
+    """Whether an account's header is sent: well formed, and not one that we send."""
+    return bool(
+        _FIELD_NAME.fullmatch(name) and _FIELD_VALUE.fullmatch(value) and not _OURS.fullmatch(name)
+    )
 
 
 def is_public(text: str, allowed: Allowed = NOTHING_MORE) -> bool:

@@ -14,6 +14,10 @@ import binascii
 import hmac
 import secrets
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from service.worker.deliveries.secret_box import SecretBox, Unreadable
+from service.worker.deliveries.service import Format, Service
 
 PREFIX = "whsec_"
 SECRET_BYTES = 32
@@ -63,3 +67,23 @@ def aftership(secret: str, body: bytes) -> Mapping[str, str]:
         raise BadSecret("a delivery without a secret would go unsigned")
     signature = base64.b64encode(hmac.digest(secret.encode(), body, "sha256")).decode()
     return {"aftership-hmac-sha256": signature}
+
+
+class Signer:
+    """Signs attempts by the secrets of their service, which the keys of this process open."""
+
+    def __init__(self, box: SecretBox | None) -> None:
+        """Take the box of `[webhooks] keys`; None where no key is set: then nothing is signed."""
+        self._box = box
+
+    def __call__(self, service: Service, name: str, at: datetime, body: bytes) -> Mapping[str, str]:
+        """Write the headers that sign the attempt of `at`. Raises Unreadable: do not send it."""
+        live = [self._opened(text, service) for text in service.live_secrets(at)]
+        if service.format is Format.AFTERSHIP and live:
+            return aftership(live[0], body)
+        return standard(live, name, int(at.timestamp()), body)
+
+    def _opened(self, text: str, service: Service) -> str:
+        if self._box is None:
+            raise Unreadable(text.partition(":")[0])
+        return self._box.opened(text, service.id)

@@ -33,6 +33,7 @@ from service.ports import (
     Mirror,
     Outcome,
     Results,
+    Tells,
     Work,
 )
 from service.worker.flow.tasks import CallSlots, Deadlines, Tasks, keep_trying
@@ -96,6 +97,8 @@ class Stores:
     """Whether a worker process that lives knows a courier of this slug. Raises LimitsDown."""
     mirror: Mirror | None = None
     """Where what waits in Redis is written too, before its job goes; None: nowhere."""
+    tells: Tells | None = None
+    """Who tells the service that a request named that it was not taken; None: nobody."""
 
 
 class CallEnds:
@@ -141,7 +144,7 @@ class CallEnds:
             unread = Event.UNSTORABLE if unstorable else Event.UNREADABLE
             emit(unread, **names_of(call), **said_of(error))
         decision = self._work_of(call.line).decide(error, call, time.time())
-        made = attempt if call.permit.started else None
+        made = attempt if call.permit.started or error.counts else None
         if isinstance(decision, Repeat):
             if made:
                 await self.note(call, error, made, final=False)
@@ -155,7 +158,8 @@ class CallEnds:
             await self.note(call, error, attempt, final=True)
         if isinstance(decision, Refuse):
             emit(Event.REFUSED, **names_of(call), **said_of(error), requests=call.requests)
-            verdict = _error_verdict(error, made, answered=True)
+            verdict = _error_verdict(error, made, answered=decision.setback is None)
+            verdict = verdict._replace(setback=decision.setback)
             return await self.finish([(call, verdict)], last=last)
         return await self.die(call, error, decision.setback, made, last=last)
 
@@ -178,7 +182,7 @@ class CallEnds:
         self, call: Call, setback: Setback, error: CourierError, *, last: bool
     ) -> TakeResult:
         """Have a failed call repeated later; `used_up`: that was its request's last attempt."""
-        room = self._room(last=last)
+        room = self._room(call, last=last)
         result = await in_redis(call, lambda: self._limits.retry(call, setback, room))
         if result.used_up:
             return result
@@ -199,8 +203,8 @@ class CallEnds:
         last: bool = True,
     ) -> TakeResult:
         """Record a call as dead and end its operations: the worker's last word about it."""
-        letter = self._work_of(call.line).letter(call, error)
-        await keep_trying(lambda: self._dead.record([letter]))
+        if letter := self._work_of(call.line).letter(call, error):
+            await keep_trying(lambda: self._dead.record([letter]))
         emit(Event.DEAD, **names_of(call), **said_of(error), requests=call.requests)
         verdict = _error_verdict(error, made, answered=False)
         return await self.finish([(call, verdict._replace(setback=setback))], last=last)
@@ -209,7 +213,7 @@ class CallEnds:
         self, calls: Sequence[Call], why: Exception | None = None, *, last: bool = True
     ) -> TakeResult:
         """Put the requests of calls back to the head of their list. None: this worker stops."""
-        room = self._room(last=last) if why else 0
+        room = self._room(calls[0], last=last) if why else 0
         result = await in_redis(calls[0], lambda: self._limits.hand_back(calls, room))
         for call in calls:
             emit(Event.HANDED_BACK, **names_of(call), **({"why": str(why)} if why else {}))
@@ -219,12 +223,12 @@ class CallEnds:
         self, ends: Sequence[tuple[Call, Verdict]], *, last: bool = True
     ) -> Awaitable[TakeResult]:
         """Give the slot of these calls at their courier back, and end their operations."""
-        room = self._slots.reserve_for_next() if last else None
+        room = self._room(ends[0][0], last=last)
         return in_redis(ends[0][0], lambda: self._limits.finish(ends, room))
 
-    def _room(self, *, last: bool) -> int | None:
+    def _room(self, call: Call, *, last: bool) -> int | None:
         """The room for what follows; None where other calls of the group end right behind."""
-        return self._slots.reserve_for_next() if last else None
+        return self._slots.reserve_for_next(call.line) if last else None
 
 
 class CallRunner:
@@ -319,6 +323,8 @@ class CallRunner:
         """Make the outcome of a call durable, then end the call. Returns what follows it."""
         if isinstance(outcome, NotStarted):
             return await self.ends.hand_back([call], outcome)
+        if isinstance(outcome, Done) and outcome.unsent:
+            return await self._skip(call, outcome)
         if isinstance(outcome, Done) or call.permit.started:
             names = {"slug": call.request.slug, "number": call.request.number}
             emit(Event.CALLED, **names, outcome=attempt.outcome, ms=attempt.ms)
@@ -338,6 +344,13 @@ class CallRunner:
         result = await self.ends.finish([(call, verdict)])
         tag, requests = outcome.tag, call.requests
         emit(Event.ANSWERED, **names_of(call), tag=tag, ms=attempt.ms, requests=requests)
+        return result
+
+    async def _skip(self, call: Call, done: Done) -> TakeResult:
+        """End a call for which there was nothing to do, and give its start back."""
+        verdict = Verdict(State.SUCCESS, done.output, answered=False, unsent=True)
+        result = await self.ends.finish([(call, verdict)])
+        emit(Event.SKIPPED, **names_of(call), why=done.tag)
         return result
 
 

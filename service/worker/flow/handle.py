@@ -80,6 +80,7 @@ class Handler:
         self._results = stores.results
         self._malformed = stores.malformed
         self._mirror = stores.mirror
+        self._tells = stores.tells
         self._knows = stores.knows
         self._admitter = Admitter(stores.limits, stores.results, slots)
         self._runner = runner
@@ -151,6 +152,7 @@ class Handler:
         """Record a request that was not taken; its job may go then."""
         letter = letter_of_refused(job, request, why)
         await keep_trying(lambda: self._dead.record([letter]))
+        await self._tell(letter, request.webhook)
         names = _names(request, job)
         match why:
             case IdConflict(parcel):
@@ -159,6 +161,11 @@ class Handler:
                 emit(Event.TOO_LATE, **names, detail=letter.detail)
             case Full():
                 emit(Event.FULL, **names)
+
+    async def _tell(self, letter: DeadLetter, service: str | None) -> None:
+        """Tell the service that a request names that it was not taken."""
+        if service is not None and (tells := self._tells):
+            await keep_trying(lambda: tells.refused(letter, service))
 
     async def give_up(self, job: Job, error: Exception) -> bool:
         """Record and bury a job over which a defect comes up again and again. False: not yet."""
@@ -221,6 +228,7 @@ class Handler:
             return
         letter = letter_of_malformed(job, error)
         await keep_trying(lambda: self._dead.record([letter]))
+        await self._tell(letter, error.webhook)
         await job.bury()
         self._malformed.count()
         emit(Event.MALFORMED, job=job.id, server=job.server, why=error.reason, detail=error.detail)
@@ -262,7 +270,7 @@ class Admitter:
         kept = None
         if max_age > self._limits.remembers_seconds:
             kept = await keep_trying(lambda: self._results.fresh(request, max_age))
-        full = self._slots.reserve(1) <= 0
+        full = self._slots.reserve(1, line_of(request)) <= 0
         admission = await keep_trying(
             lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
         )

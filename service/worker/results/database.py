@@ -26,17 +26,34 @@ Document = dict[str, Any]
 
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
+MAILS_KEEP_DAYS = 30
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
-OF_BEFORE = frozenset({"next_check_at_1", "active_1_slug_1_next_check_at_1"})
-"""Of `tracking`, when couriers took no turns, and when their checks had no paces."""
+KEEP_TOLD_INDEX = "keep_days_told"
+
+OF_BEFORE = frozenset({"next_check_at_1", "active_1_slug_1_next_check_at_1", KEEP_DAYS_INDEX})
+"""Of `tracking`, when couriers took no turns, when their checks had no paces, and when nobody was
+told of changes."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any check: an index on dates alone needs a bound to compare with."""
 
 HAS_EXCERPT: Mapping[str, Any] = {"attempts.excerpt": {"$gt": ""}}
 """Documents with an attempt that quotes an answer: those of failures."""
+
+LIVE: Mapping[str, Any] = {"live": True}
+"""Services that are not deleted."""
+
+MADE: Mapping[str, Any] = {"made_as": {"$gt": ""}}
+"""Services that were made by somebody, and no test."""
+
+UNTOLD = "untold"
+"""The member of a parcel's document with the changes that nobody has told of yet (change.py)."""
+
+HAS_UNTOLD: Mapping[str, Any] = {f"{UNTOLD}.at": {"$gt": EPOCH}}
+NONE_UNTOLD: Mapping[str, Any] = {UNTOLD: None}
+"""Documents that have such changes, and those that have none."""
 
 Refusal = tuple[str, str]
 """The `_id` of a document, and why MongoDB refuses it."""
@@ -51,7 +68,8 @@ class Names:
 
     `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
     `results_keep_days` after the end of a parcel, 0 for never. `operations_keep_days` after the end
-    of an operation; `excerpt_days` for what attempts quote of answers.
+    of an operation; `excerpt_days` for what attempts quote of answers. `deliveries_keep_days` after
+    the end of a delivery, `attempts_keep_days` after an attempt.
     """
 
     uri: str
@@ -64,6 +82,8 @@ class Names:
     results_keep_days: int = 0
     operations_keep_days: int = 90
     excerpt_days: int = 30
+    deliveries_keep_days: int = 30
+    attempts_keep_days: int = 30
 
 
 def names_of(config: Config) -> Names:
@@ -80,6 +100,8 @@ def names_of(config: Config) -> Names:
         results_keep_days=config.results.keep_days,
         operations_keep_days=config.operations.keep_days,
         excerpt_days=config.results.excerpt_days,
+        deliveries_keep_days=config.webhooks.keep_days,
+        attempts_keep_days=config.webhooks.attempts_keep_days,
     )
 
 
@@ -115,6 +137,18 @@ class Collections:
     shipments: Collection[Document]
     """What accounts say of parcels."""
     links: Collection[Document]
+    services: Collection[Document]
+    """Destinations of webhooks."""
+    events: Collection[Document]
+    """Bodies of events, each once."""
+    deliveries: Collection[Document]
+    """Events on their way to services."""
+    attempts: Collection[Document]
+    """Attempts of deliveries."""
+    alerts: Collection[Document]
+    """What people were alerted of and is not resolved."""
+    mails: Collection[Document]
+    """Mails that wait, and those of the last days that were sent."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -162,13 +196,16 @@ class Index:
     """One index, ascending in its `members`.
 
     `keep_days`: documents go so long after the date in its one member; 0: none ever goes, so the
-    index is not to be there; None: it is for questions, and removes nothing.
+    index is not to be there; None: it is for questions, and removes nothing. `until`: they go at
+    that date.
     """
 
     members: tuple[str, ...]
     partial: Mapping[str, Any] | None = None
     keep_days: int | None = None
     own_name: str = ""
+    unique: bool = False
+    until: bool = False
 
     @property
     def name(self) -> str:
@@ -185,29 +222,49 @@ class Index:
 
     def is_served_by(self, spec: Spec) -> bool:
         """Whether an index that is there does the same, whatever it is called."""
-        keeps = None if self.keep_days is None else self.keep_days * DAY_SECONDS
+        keeps = 0 if self.until else self.keep_days and self.keep_days * DAY_SECONDS
         return (
             self.has_keys_of(spec)
             and not spec.get("sparse")
+            and bool(spec.get("unique")) >= self.unique
             and spec.get("expireAfterSeconds") == keeps
         )
+
+
+def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
+    return {
+        "services": (
+            # Of two who make the same at once MongoDB refuses one: a name, a place among those that
+            # an account may have, and among those that it may make in a day.
+            Index(("account", "name"), LIVE, unique=True),
+            Index(("account", "slot"), LIVE, unique=True),
+            Index(("account", "made_as"), MADE, unique=True),
+            # For processes, which read all but those of which nothing is left.
+            Index(("cleared_at",)),
+        ),
+        "events": (Index(("until",), until=True),),
+        "deliveries": (
+            # For the filler: what is due, the head of an ordered service, another one as a probe.
+            Index(("service", "state", "next_at", "_id")),
+            Index(("service", "state", "made_at", "_id")),
+            # For the lists of people.
+            Index(("account", "made_at", "_id")),
+            Index(("parcel", "account")),
+            # Only what is over has this date.
+            Index(("ended_at",), None, names.deliveries_keep_days),
+        ),
+        "attempts": (Index(("at",), None, names.attempts_keep_days),),
+        "mails": (
+            Index(("ended_at", "next_at")),
+            Index(("ended_at",), None, MAILS_KEEP_DAYS),
+        ),
+    }
 
 
 def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
     """The indexes of every collection, by its attribute in `Collections`."""
     return {
-        "tracking": (
-            # For re-checks.
-            Index(
-                ("active", "slug", "check_pace", "next_check_at"),
-                {"active": True, "next_check_at": {"$gt": EPOCH}},
-            ),
-            # A reader pages through many parcels of one instant (examples/read_changes.py).
-            Index(("updated_at", "_id")),
-            Index(("tag", "slug")),
-            Index(("updated_at",), {"active": False}, names.results_keep_days, KEEP_DAYS_INDEX),
-            Index(("attempts.at",), HAS_EXCERPT),
-        ),
+        "tracking": _of_tracking(names),
         "past": (
             Index(("slug", "tracking_number")),
             Index(("updated_at",), None, names.results_keep_days, KEEP_DAYS_INDEX),
@@ -227,7 +284,29 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "operations": (Index(("slug", "number", "admitted_at")), Index(("finished_at",))),
         "links": (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
         "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
+        **_webhooks(names),
     }
+
+
+def _of_tracking(names: Names) -> Sequence[Index]:
+    return (
+        # For re-checks.
+        Index(
+            ("active", "slug", "check_pace", "next_check_at"),
+            {"active": True, "next_check_at": {"$gt": EPOCH}},
+        ),
+        # A reader pages through many parcels of one instant (examples/read_changes.py).
+        Index(("updated_at", "_id")),
+        Index(("tag", "slug")),
+        Index(
+            ("updated_at",),
+            {"active": False, **NONE_UNTOLD},
+            names.results_keep_days,
+            KEEP_TOLD_INDEX,
+        ),
+        Index(("attempts.at",), HAS_EXCERPT),
+        Index((f"{UNTOLD}.at",), HAS_UNTOLD),
+    )
 
 
 def change_each(
@@ -281,8 +360,9 @@ def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
         if index.keep_days is not None:
             _expire(collection, index, found)
         elif not any(map(index.is_served_by, found.values())):
-            _make(collection, index)
-    for name in collection.index_information().keys() & OF_BEFORE:
+            _make(collection, index, **({"expireAfterSeconds": 0} if index.until else {}))
+    own = {index.name for index in wanted}
+    for name in collection.index_information().keys() & OF_BEFORE - own:
         collection.drop_index(name)
 
 
@@ -300,6 +380,8 @@ def _expire(collection: Collection[Any], index: Index, found: Mapping[str, Spec]
 
 
 def _make(collection: Collection[Any], index: Index, **options: Any) -> None:
+    if index.unique:
+        options["unique"] = True
     if index.partial is not None:
         options["partialFilterExpression"] = index.partial
     keys = [(member, ASCENDING) for member in index.members]

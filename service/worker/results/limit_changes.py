@@ -6,8 +6,8 @@ The collection `limits` holds one document, so that a change is there whole or n
 member   is
 ======== ==========================================================================================
 _id      "limits"
-revision how many changes there were: Redis has it in `tracking:rules`, and scripts that grant calls
-         refuse a worker that knows an older one
+revision how many changes there were, those of services among them: Redis has it in
+         `tracking:rules`, and scripts that grant calls refuse a worker that knows an older one
 slugs    slug → name of a limit → what holds for it; null: no such quota, whatever config.toml says
 ======== ==========================================================================================
 """
@@ -52,6 +52,11 @@ def reset_limits(limits: Collection[Document], slug: str, names: Iterable[str] =
     return _change(limits, {"$unset": dict.fromkeys(paths, "")})
 
 
+def note_change(limits: Collection[Document]) -> int:
+    """Count a change of rules that stand elsewhere: those of services. Returns the revision."""
+    return _change(limits, {}).revision
+
+
 def checked(values: Own) -> Own:
     """Check limits that somebody wants to set. Raises ValueError, worded for that person."""
     for name, value in values.items():
@@ -73,6 +78,11 @@ def _change(limits: Collection[Document], update: Document) -> Changes:
         _ID, {"$inc": {"revision": 1}, **update}, upsert=True, return_document=ReturnDocument.AFTER
     )
     return _changes_in(document or {})
+
+
+def read_revision(limits: Collection[Document]) -> int:
+    """Read how many changes there were."""
+    return int((limits.find_one(_ID, {"revision": 1}) or {}).get("revision", 0))
 
 
 def _changes_in(document: Document) -> Changes:

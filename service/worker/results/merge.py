@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from bson import Int64
 
 from service.config.schema import Recheck
-from service.worker.results.database import Document
+from service.worker.results.database import UNTOLD, Document
 from service.worker.results.document import (
     ASKED_ALONE,
     CONTENT,
@@ -89,7 +89,10 @@ def merge(old: Document | None, write: Answer | Failure, recheck: Recheck = DEFA
         return Merged(old)
     content = content_of(write.tracking)
     if old is not None and _is_recycled(old, content):
-        return Merged(_answered(None, write, content, recheck), (_past(old),))
+        document = _answered(None, write, content, recheck)
+        return Merged(
+            document | {name: old[name] for name in (UNTOLD,) if name in old}, (_past(old),)
+        )
     return Merged(_answered(old, write, content, recheck))
 
 
@@ -230,7 +233,9 @@ def _is_recycled(old: Document, content: Document) -> bool:
 
 
 def _past(old: Document) -> Document:
-    return old | {"_id": f"{old['_id']}:{old['checkpoints'][0]['checkpoint_time']}"}
+    # What nobody has told of yet stays where it is looked for: in the parcel's document.
+    told = {name: value for name, value in old.items() if name != UNTOLD}
+    return told | {"_id": f"{old['_id']}:{old['checkpoints'][0]['checkpoint_time']}"}
 
 
 def _is_before(one: Document, other: Document) -> bool:

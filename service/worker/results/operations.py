@@ -12,6 +12,7 @@ origin       `"MANUAL"` or `"AUTOMATIC"`
 state        SUCCESS, ERROR or CANCELLED
 output       what its status told
 resend_of    the id of the operation that it repeats, or null
+webhook      the service that hears of its end, where its request named one
 put_at       when its producer put it, or null where it did not say so (`meta.enqueued_at`)
 admitted_at  when a worker took it
 started_at   when the call was granted that ended it, or null
@@ -90,6 +91,7 @@ class _Status(msgspec.Struct):
     auto: bool = False
     anonymous: bool = False
     resend_of: str | None = None
+    webhook: str | None = None
     repliedAt: datetime | None = None  # noqa: N815 - the same
     attempts: list[Made] = []
 
@@ -135,6 +137,7 @@ def _document(ended: Ended, status: _Status, parcel: str) -> Document:
             status.attempts, status.at, anonymous=status.anonymous, instant=_date
         ),
         **({"replied_at": status.repliedAt} if status.repliedAt else {}),
+        **({"webhook": status.webhook} if status.webhook else {}),
     }
 
 
@@ -144,7 +147,7 @@ def operation_in(document: Document) -> Operation:
     attempts = [
         each | {"at": iso(each["at"].timestamp() * 1000)} for each in document.get("attempts") or ()
     ]
-    repeats = {"resend_of": document["resend_of"]} if document.get("resend_of") else {}
+    kept = {name: document[name] for name in ("resend_of", "webhook") if document.get(name)}
     replied = document.get("replied_at")
     return {
         "id": document["id"],
@@ -153,7 +156,7 @@ def operation_in(document: Document) -> Operation:
         "finishedAt": iso(document["finished_at"].timestamp() * 1000),
         "output": document.get("output"),
         "tracking": f"{document['slug']}:{document['number']}",
-        **repeats,
+        **kept,
         **({"attempts": attempts} if attempts else {}),
         **({"repliedAt": iso(replied.timestamp() * 1000)} if replied else {}),
     }

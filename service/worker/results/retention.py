@@ -6,7 +6,8 @@ kind       setting                      old is
 operations `[operations] keep_days`     an operation that ended so long ago
 dead       `[dead] keep_days`           a record of a dead request
 unreadable `[dead] keep_days`           an answer that could not be read, with its body
-results    `[results] keep_days`        a parcel that ended, 0 for never
+results    `[results] keep_days`        a parcel that ended, 0 for never; not while somebody is
+                                        still to hear of a change of it (change.py)
 past       `[results] keep_days`        an earlier parcel of the same number, 0 for never
 excerpts   `[results] excerpt_days`     what an attempt quotes of an answer; the attempt stays
 ========== ============================ ============================================================
@@ -25,7 +26,14 @@ from typing import Any
 import pymongo
 from pymongo.collection import Collection
 
-from service.worker.results.database import HAS_EXCERPT, Collections, Document, Names, change_each
+from service.worker.results.database import (
+    HAS_EXCERPT,
+    NONE_UNTOLD,
+    Collections,
+    Document,
+    Names,
+    change_each,
+)
 
 BATCH_SIZE = 500
 """Documents of one batch: MongoDB is busy with them for some ten milliseconds."""
@@ -58,7 +66,7 @@ def kinds(stores: Collections, names: Names, now: dt.datetime) -> Iterator[Kind]
     yield Kind("unreadable", stores.unreadable, recorded)
     if names.results_keep_days:
         changed = {"updated_at": {"$lt": before(names.results_keep_days)}}
-        yield Kind("results", stores.tracking, {"active": False, **changed})
+        yield Kind("results", stores.tracking, {"active": False, **NONE_UNTOLD, **changed})
         yield Kind("past", stores.past, changed)
     for collection in (stores.tracking, stores.past):
         yield _excerpts(collection, before(names.excerpt_days))

@@ -23,12 +23,13 @@ from typing import Any
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
+from service.worker.results.change import marked
 from service.worker.results.database import Collections, Document, Index, Names, Spec, indexes_for
 from service.worker.results.dead import document_of
 from service.worker.results.document import begun, content_of, with_attempt
 from tracking.call import Attempt, DeadLetter
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
-from tracking.request import Number, Slug, TrackingRequest
+from tracking.request import MAIN, Number, Slug, TrackingRequest
 
 ID = "_id"
 _IDENTITIES = {
@@ -80,7 +81,7 @@ def _identity(stores: Collections, attribute: str, specs: Mapping[str, Spec]) ->
     """
     identity = _IDENTITIES.get(attribute, frozenset({ID}))
     if any(_is_for_one_account(each, identity) for each in specs.values()) and (
-        attribute in _OF_ACCOUNTS and stores.accounts.find_one({}, {ID: 1})
+        attribute in _OF_ACCOUNTS and stores.accounts.find_one({ID: {"$ne": MAIN}}, {ID: 1})
     ):
         return identity | {"account"}
     return identity
@@ -108,6 +109,8 @@ def _of_indexes(
 ) -> Iterator[Conflict]:
     for name, spec in specs.items():
         members = {member for member, _ in spec["key"]}
+        if any(index.unique and index.is_served_by(spec) for index in wanted):
+            continue  # the worker's own
         if spec.get("unique") and ID not in members and not identity <= members:
             what = f"has a unique index {name} on {where}: two documents with the same "
             what += f"{' and '.join(sorted(members))} could not be written"
@@ -159,8 +162,13 @@ def _samples() -> dict[str, dict[str, Document]]:
     answer = with_attempt(answer, Attempt(_AT, "answered", 1, 200))
     letter = DeadLetter("sample", "courier_down", "a sample", b"{}", at=_AT)
     unknown = begun(_REQUEST, _AT, content_of(NOT_FOUND_YET))
+    changed, _ = marked(None, answer, _AT)
     return {
-        "tracking": {"an answer": answer, "that a number is not known": unknown},
+        "tracking": {
+            "an answer": answer,
+            "that a number is not known": unknown,
+            "a change that somebody is to hear of": changed,
+        },
         "past": {"an earlier parcel": answer | {ID: "usps:SAMPLE:2026-01-01T00:00:00"}},
         "dead": {"a dead request": document_of(letter)},
     }

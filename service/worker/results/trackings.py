@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 
 import bson
@@ -23,6 +24,7 @@ from pymongo.errors import BulkWriteError, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from service.config.schema import Recheck
+from service.worker.results.change import Changes, Mark, marked
 from service.worker.results.connection import Batches, Marks, Store, write_nothing
 from service.worker.results.database import Collections, Document, log_refused
 from service.worker.results.document import Answer, Failure, document_id, id_of, name_of
@@ -40,7 +42,7 @@ from tracking.errors import (
     UnstorableAnswer,
 )
 from tracking.operation import State
-from tracking.request import Origin, TrackingRequest, account_of
+from tracking.request import Account, Origin, TrackingRequest, account_of
 
 CLOCKS_APART = 5.0
 """Seconds that Redis' clock may be ahead of this machine's. An answer from further ahead has an age
@@ -60,15 +62,20 @@ Write = Answer | Failure
 RecheckOf = Callable[[str], Recheck]
 """What `[recheck]` says for a slug."""
 
+Hears = Callable[[Account], bool]
+"""Whether somebody may follow an account's parcels."""
+
 _FRESH = {"tag": 1, "subtag": 1, "observed_us": 1, "checkpoints": {"$size": "$checkpoints"}}
 
 
 class Trackings:
     """Stores answers and failures, and reads fresh answers; implements `service.ports.Results`."""
 
-    def __init__(self, store: Store, recheck_of: RecheckOf) -> None:
+    def __init__(self, store: Store, recheck_of: RecheckOf, changes: Changes | None = None) -> None:
+        """`changes`: who is to hear of changes; None: nobody."""
         self._store = store
         self._recheck_of = recheck_of
+        self._changes = changes
         self._writes: Batches[Write, None] = Batches(self._write)
         self._unread: Batches[UnreadAnswer, None] = Batches(self._keep_unread)
         self._marks = Marks(store.forgotten)
@@ -142,7 +149,9 @@ class Trackings:
 
     async def _write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
         store = self._store
-        writer = BulkWriter(store, self._marks, self._recheck_of)
+        changes = self._changes
+        hears = changes.hears if changes else nobody
+        writer = BulkWriter(store, self._marks, self._recheck_of, hears)
         doubted = time.monotonic() < self._doubted_until
         write = partial(writer.write, writes, doubted=doubted)
         try:
@@ -153,11 +162,18 @@ class Trackings:
         failed = next((each for each in errors if isinstance(each, ResultsDown)), None)
         if failed is not None:
             self._doubt(failed)
+        if changes and writer.noted:
+            changes.note(writer.noted)
         return errors
 
     def _doubt(self, error: ResultsDown) -> None:
         self._doubted_until = time.monotonic() + DOUBTED_SECONDS
         self._store.failed(error.__cause__)
+
+
+def nobody(_: Account) -> bool:
+    """Nobody follows any parcel."""
+    return False
 
 
 def _is_confirmed(errors: Sequence[TrackingError | None]) -> bool:
@@ -171,11 +187,16 @@ class _Unstorable(Exception):
 class BulkWriter:
     """Stores answers and failures; for one thread."""
 
-    def __init__(self, stores: Collections, marks: Marks, recheck_of: RecheckOf) -> None:
+    def __init__(
+        self, stores: Collections, marks: Marks, recheck_of: RecheckOf, hears: Hears
+    ) -> None:
         self._tracking = stores.tracking
         self._past = stores.past
         self._marks = marks
         self._recheck_of = recheck_of
+        self._hears = hears
+        self.noted: list[Mark] = []
+        """Marks of changes, in documents that a majority has."""
 
     def write(
         self, writes: Sequence[Write], *, doubted: bool = False
@@ -191,7 +212,8 @@ class BulkWriter:
         for write in self._marks.left_of(writes):
             name = name_of(write.call)
             if name not in parcels:
-                parcels[name] = _Parcel(name, self._recheck_of(write.call.request.slug))
+                recheck = self._recheck_of(write.call.request.slug)
+                parcels[name] = _Parcel(name, recheck, heard=self._hears(write.call.account))
             parcels[name].writes.append(write)
         failure: PyMongoError | None = None
         try:
@@ -201,6 +223,8 @@ class BulkWriter:
         errors: dict[int, TrackingError] = {}
         for each in parcels.values():
             errors.update((id(write), why) for write, why in each.refused)
+            if each.mark and each.is_stored:
+                self.noted.append(each.mark)
         if lost := [each for each in parcels.values() if not each.is_stored]:
             down = _unconfirmed(failure)
             errors.update((id(write), down) for each in lost for write in each.writes)
@@ -309,12 +333,14 @@ class _Parcel:
     """One document that is being written: what is stored as far as we know, and what to write.
 
     `stored` None: there is no document, or so we guess. `is_stored`: a majority has what was to be
-    written.
+    written. `heard`: somebody may follow the parcel; `mark`: that of the change that is written.
     """
 
-    def __init__(self, name: str, recheck: Recheck) -> None:
+    def __init__(self, name: str, recheck: Recheck, *, heard: bool) -> None:
         self.name = name
         self.recheck = recheck
+        self.heard = heard
+        self.mark: Mark | None = None
         self.writes: list[Write] = []
         self.refused: list[tuple[Write, TrackingError]] = []
         self.stored: Document | None = None
@@ -360,13 +386,17 @@ class _Parcel:
             self.refused.append((write, UnstorableAnswer(text)))
 
     def _merge(self, writes: Iterable[Write]) -> bool:
-        document, self.past = self.stored, []
+        document, self.past, self.mark = self.stored, [], None
         for write in writes:
             merged = _merged(document, write, self.recheck)
             document = merged.document
             self.past += merged.past
         if document is None or document is self.stored:
             return False
+        if self.heard:
+            # A number that is used again is another parcel: that one did not change.
+            before = None if self.past else self.stored
+            document, self.mark = marked(before, document, datetime.now(UTC))
         revision = self.stored["revision"] + 1 if self.stored else 0
         self.merged = _encoded(document | {"revision": revision})
         return True

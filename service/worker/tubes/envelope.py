@@ -16,6 +16,7 @@ bad_number      has a number that cannot be one
 bad_id          has an `id` that is not 1 to 128 of A-Z a-z 0-9 . _ : -
 bad_account     has an `account` that is not 1 to 20 of a-z and 0-9
 bad_origin      has an `origin` that is neither MANUAL nor AUTOMATIC
+bad_webhook     has a `webhook` that is not 1 to 20 of a-z and 0-9, or has one without an `id`
 bad_max_age     has a `max_age` that is not a number of seconds
 bad_expires_in  has an `expires_in` that is not a number of seconds
 bad_line        of the tube `wait_list`, has a `line` that is not a string
@@ -45,6 +46,7 @@ from service.worker.tubes.payload import (
     request_from,
     slug_named,
     text_of,
+    webhook_of,
 )
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import TRACKING, Line, courier_line, slug_of
@@ -91,7 +93,9 @@ def decode_request(
     except MalformedJob as error:
         error.slug, error.number = named_in(read, resolve)
         with suppress(MalformedJob):
-            error.operation = operation_named(_payload(_job(read, REQUESTS_TUBE)))
+            payload = _payload(_job(read, REQUESTS_TUBE))
+            error.operation = operation_named(payload)
+            error.webhook = webhook_of(payload.get("webhook"), error.operation)
         raise
 
 
@@ -140,10 +144,9 @@ def encode_request(request: TrackingRequest) -> bytes:
             payload["account"] = account
     if request.origin is not Origin.MANUAL:
         payload["origin"] = request.origin.value
-    if request.max_age is not None:
-        payload["max_age"] = request.max_age
-    if request.resend_of is not None:
-        payload["resend_of"] = request.resend_of
+    for name in ("max_age", "resend_of", "webhook"):
+        if (value := getattr(request, name)) is not None:
+            payload[name] = value
     if request.alone:
         payload["alone"] = True
     meta: dict[str, object] = {}

@@ -20,6 +20,7 @@ import msgspec
 from tracking.errors import MalformedJob
 from tracking.request import (
     FIELDS,
+    NAME,
     NO_FIELDS,
     SLUG_MOST,
     Number,
@@ -80,11 +81,12 @@ def request_from(
         began = now - age_seconds if put_at is None else put_at
         # Within what `_seconds` reads, so that it can be written as a job again.
         expires_at = min(max(began + expires_in, 0.0), SECONDS_MOST)
+    identity = operation_named(payload)
     return TrackingRequest(  # by place: names cost as much again
         slug,
         number,
         payload["number"],
-        operation_named(payload),
+        identity,
         _origin(payload.get("origin")),
         max_age,
         expires_at,
@@ -93,6 +95,7 @@ def request_from(
         _resend_of(payload.get("resend_of")),
         put_at or None,
         payload.get("alone") is True,
+        webhook_of(payload.get("webhook"), identity),
     )
 
 
@@ -173,6 +176,24 @@ def _resend_of(value: Any) -> str | None:
     return value or None
 
 
+def webhook_of(value: Any, identity: str | None) -> str | None:
+    """Read the service that a request names. Raises MalformedJob, also where it has no id."""
+    name = _service(value)
+    if name is not None and identity is None:
+        why = "`webhook` goes with an `id`, by which the service knows what has ended"
+        raise MalformedJob("bad_webhook", why)
+    return name
+
+
+def _service(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        why = "`webhook` must be the name of a service: a string of 1 to 20 of a-z 0-9"
+        raise MalformedJob("bad_webhook", why)
+    return value
+
+
 def _origin(value: Any) -> Origin:
     if value is None:
         return Origin.MANUAL
@@ -226,6 +247,7 @@ def _field(value: Any, name: str) -> str:
 _OPTIONS: Mapping[str, Callable[[Any], object]] = {
     "id": _id,
     "origin": _origin,
+    "webhook": _service,
     **{name: partial(_seconds, name=name) for name in ("max_age", "expires_in")},
     **{name: partial(_field, name=name) for name in FIELDS},
 }

@@ -29,14 +29,18 @@ from limits.failure import redis_down
 from limits.jobs import Defects
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline, confirmations
-from limits.rules import RuleBook
+from limits.rules import Changes, RuleBook
 from limits.workers import Planners, WorkerInfo, is_known
 from service import VERSION
 from service.config.domain import courier_settings, redis_address
 from service.config.machine import kept_below
-from service.config.schema import Config, limits_for
+from service.config.schema import Config, delivery_lease_seconds, limits_for
 from service.observe.events import Event
 from service.observe.log import emit
+from service.worker.deliveries.destination import allowed_of
+from service.worker.deliveries.lines import ServiceLines
+from service.worker.deliveries.sender import Sender
+from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.flow.tasks import keep_trying
 from service.worker.preflight.judgement import Finding, Grade, UnsafeServer, insist
 from service.worker.preflight.survey import Look, survey, vet_redis
@@ -45,11 +49,28 @@ from service.worker.results.database import names_of
 from service.worker.results.failure import is_lasting, mongodb_down
 from service.worker.results.limit_changes import read_changes
 from service.worker.tubes.put_servers import Putter
-from service.worker.wiring.lines import AllLines, CourierLines, Works, resume_where_changed
+from service.worker.wiring.lines import (
+    AllLines,
+    CourierLines,
+    KindLines,
+    Works,
+    resume_where_changed,
+)
 from tracking.errors import ResultsDown, StoreError
+from tracking.line import DELIVERY
 
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooked:
+    """What deliveries need. `learn` reads the services again, and limits; raises ResultsDown."""
+
+    subscriptions: Subscriptions
+    sender: Sender
+    redis: Redis
+    learn: Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +79,8 @@ class Parts:
 
     registry: Registry
     lines: AllLines
+    others: Works
+    hooked: Hooked
     limiter: Limiter
     standings: LineSnapshots
     planners: Planners
@@ -78,27 +101,27 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
     `others`: what it does besides asking couriers. UnsafeServer: do not try again.
     """
     registry = Registry(courier_settings(config).values())
-    lines = AllLines(CourierLines(config, registry), others)
-    redis = open_redis(redis_address(config))
-    closing.push_async_callback(redis.aclose)
-    store = _store(config)
-    closing.push_async_callback(store.close)
+    redis, store, sender = _opened(config, closing)
+    subscriptions = Subscriptions(store, config.webhooks.timeout_seconds)
+    lines = _lines(config, registry, subscriptions, others)
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
     who = WorkerInfo(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
-    book = RuleBook(lines.rules_of, lambda: store.on_reader(read_changes, store.limits))
-    limiter = _limiter(config, redis, _policy(config, who, lines), book, _vetting(config))
+    book = RuleBook(lines.rules_of, functools.partial(_read_rules, store, subscriptions))
+    limiter = _limiter(config, redis, _policy(config, who, lines), book, subscriptions)
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
     await _after_older_versions(redis, book)
-    await keep_trying(lambda: limiter.start(lines.known()))
-    await keep_trying(lambda: resume_where_changed(Pauses(redis, book.rules_of), lines))
+    await keep_trying(subscriptions.learn)
+    await _started(limiter, lines, Pauses(redis, book.rules_of))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)
     return Parts(
         registry,
         lines,
+        others,
+        Hooked(subscriptions, sender, redis, book.learn),
         limiter,
         LineSnapshots(redis, book.rules_of, book),
         Planners(redis, secrets.token_hex(8)),
@@ -112,6 +135,29 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
         functools.partial(is_known, redis),
         functools.partial(survey, config, redis, store.client),
     )
+
+
+async def _started(limiter: Limiter, lines: AllLines, brakes: Pauses) -> None:
+    await keep_trying(lambda: limiter.start(lines.known()))
+    await keep_trying(lambda: resume_where_changed(brakes, lines))
+
+
+def _opened(config: Config, closing: AsyncExitStack) -> tuple[Redis, Store, Sender]:
+    """Open what is closed last; nothing is asked yet."""
+    redis, store = open_redis(redis_address(config)), _store(config)
+    closing.push_async_callback(redis.aclose)
+    closing.push_async_callback(store.close)
+    allowed = functools.cache(functools.partial(allowed_of, config))
+    sender = Sender(allowed, config.webhooks.own_names, kept_below(config.worker))
+    closing.push_async_callback(sender.close)
+    return redis, store, sender
+
+
+async def _read_rules(store: Store, subscriptions: Subscriptions) -> Changes:
+    """Read what goes by the revision of the rules: limits, and services. Raises ResultsDown."""
+    changes = await store.on_reader(read_changes, store.limits)
+    await subscriptions.learn()
+    return changes
 
 
 async def _after_older_versions(redis: Redis, book: RuleBook) -> None:
@@ -186,13 +232,25 @@ def _policy(config: Config, who: WorkerInfo, lines: AllLines) -> Policy:
     )
 
 
-def _limiter(config: Config, redis: Redis, policy: Policy, book: RuleBook, vet: Vet) -> Limiter:
+def _lines(
+    config: Config, registry: Registry, subscriptions: Subscriptions, others: Works
+) -> AllLines:
+    services = KindLines(DELIVERY, ServiceLines(config, subscriptions))
+    return AllLines(CourierLines(config, registry), [*others, services])
+
+
+def _limiter(
+    config: Config, redis: Redis, policy: Policy, book: RuleBook, subscriptions: Subscriptions
+) -> Limiter:
     clock = Clock()
     pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
     tables = [config.limits, *(limits_for(config, slug) for slug in config.limits.slugs)]
     timeout = max(limits.call_timeout_seconds for limits in tables)
     lease = max(limits.lease_seconds for limits in tables)
-    epoch = Epoch(pipeline, timeout, _lost, watched=bool(config.redis.sentinels), vet=vet)
+    lease = max(lease, delivery_lease_seconds(config, config.webhooks.timeout_seconds))
+    watched = bool(config.redis.sentinels)
+    epoch = Epoch(pipeline, timeout, _lost, watched=watched, vet=_vetting(config))
+    epoch.outlast = lambda: subscriptions.longest_seconds
     pipeline.quiet_after_leap(lease, functools.partial(_lost, Loss.LEAPT))
     return Limiter(pipeline, clock, epoch, book, policy)
 

@@ -47,13 +47,26 @@ class FailPoint(StrEnum):
     SWEPT = "limits.sweep:swept"
 
 
+class DeliveryPoint(StrEnum):
+    """Every step on the way of a delivery after which a worker may vanish, beside those."""
+
+    MARKED = "outbox.insert:before"
+    INSERTED = "outbox.insert:after"
+    TOLD = "outbox.pull:after"
+    READ = "deliveries.read:after"
+    SENT = "sends.send:after"
+    NOTED = "deliveries.note:after"
+    MOVED = "deliveries.move:after"
+    LEASED = "leases.hold:after"
+
+
 class FailPoints:
     """Wraps the ports that the `points` name, and calls `reach` where a step comes to a point."""
 
     def __init__(
         self,
-        points: Collection[FailPoint] = (),
-        reach: Callable[[FailPoint], None] = lambda _: None,
+        points: Collection[FailPoint | DeliveryPoint] = (),
+        reach: Callable[[FailPoint | DeliveryPoint], None] = lambda _: None,
     ) -> None:
         self._points = points
         self._reach = reach
@@ -67,11 +80,13 @@ class FailPoints:
         when, _, visit = rest.partition(":")
         visits, last = itertools.count(1), int(visit or 1)
 
-        def kill(_: FailPoint) -> None:
+        def kill(_: FailPoint | DeliveryPoint) -> None:
             if next(visits) == last:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        return cls([FailPoint(f"{port}:{when}")], kill)
+        name = f"{port}:{when}"
+        of_delivery = name in list(DeliveryPoint)
+        return cls([DeliveryPoint(name) if of_delivery else FailPoint(name)], kill)
 
     def port(self, name: str, port: T) -> T:
         """Wrap the methods of a port that points name; else it comes back as it is."""

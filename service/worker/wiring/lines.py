@@ -48,6 +48,13 @@ class LineWork(NamedTuple):
 Works = Sequence[LineWork]
 
 
+class KindLines(NamedTuple):
+    """The lines of one kind; what is done there is chosen later, where all is connected."""
+
+    kind: Kind
+    lines: Lines
+
+
 class CourierLines:
     """The lines of the kind TRACKING: one for each courier of the registry, as long as it runs."""
 
@@ -75,16 +82,32 @@ class CourierLines:
         """Take no note: no courier's line is ever cleared."""
 
 
+class _KeptRules(dict[Line, Rules]):
+    """The rules of couriers' lines, which never change here; those of others are asked for."""
+
+    def __init__(self, found: Callable[[Line], tuple[Kind | None, Lines]]) -> None:
+        super().__init__()
+        self._found = found
+
+    def __missing__(self, line: Line) -> Rules:
+        kind, lines = self._found(line)
+        rules = lines.rules_of(line)
+        if kind is TRACKING:
+            self[line] = rules
+        return rules
+
+
 class AllLines:
     """The lines of every kind that a worker works on; implements `service.ports.Lines`."""
 
-    def __init__(self, couriers: Lines, others: Works = ()) -> None:
-        self.others = others
+    def __init__(self, couriers: Lines, others: Sequence[LineWork | KindLines] = ()) -> None:
         self._kinds = [*((each.kind, each.lines) for each in others), (TRACKING, couriers)]
         self._couriers = couriers
         # Every step of a line asks, and a line keeps its kind.
         self._found = functools.lru_cache(LINES_MOST)(self._find)
-        self.rules_of: RulesOf = self._rules_of if others else couriers.rules_of
+        self.rules_of: RulesOf = _KeptRules(self._found).__getitem__
+        self.yields: Callable[[Line], bool] = functools.lru_cache(LINES_MOST)(self._yields)
+        """Whether calls of a line leave half of a process to others, by the rule of its kind."""
 
     def known(self) -> Sequence[Line]:
         """List all lines, of each kind."""
@@ -114,8 +137,9 @@ class AllLines:
         """Pass it on to the lines of its kind."""
         self._found(line)[1].cleared(line)
 
-    def _rules_of(self, line: Line) -> Rules:
-        return self._found(line)[1].rules_of(line)
+    def _yields(self, line: Line) -> bool:
+        kind = self._found(line)[0]
+        return kind is not None and kind.yields
 
     def _find(self, line: Line) -> tuple[Kind | None, Lines]:
         for kind, lines in self._kinds:

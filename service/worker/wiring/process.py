@@ -12,17 +12,24 @@ import secrets
 import signal
 from typing import Literal, Protocol
 
+from redis.asyncio import Redis
+
 from couriers.registry import Registry
 from limits.archive import ToArchive
 from limits.connect import open_redis
+from limits.ends import EndStream
 from service.config.domain import courier_settings, redis_address
 from service.config.schema import Config, silence_seconds
 from service.observe.background import Background
+from service.worker.deliveries.operation_ends import Drains, OperationEnds
+from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.connection import SELDOM_MS, Store
 from service.worker.results.database import names_of
-from service.worker.upkeep.archiver import Archiver
+from service.worker.tubes.put_servers import Putter
+from service.worker.upkeep.archiver import Archiver, Ears, Telling
 from service.worker.upkeep.lost_records import LostRecords
 from service.worker.upkeep.purge import Purge
+from service.worker.wiring.alerting import start_looking_after
 
 UNFIT = 1
 """The exit code of a process whose background tasks keep ending."""
@@ -81,16 +88,30 @@ async def live(config: Config, beat: Beat) -> int:
         closing.push_async_callback(store.close)
         background = Background()
         closing.push_async_callback(background.stop)
-        archiver = Archiver(
-            ToArchive(redis, secrets.token_hex(8)), store, mirrored=config.redis.mirror
-        )
-        background.start("archiver", archiver.run)
         servers = config.beanstalkd.servers
+        putter = Putter(servers)
+        closing.callback(putter.close)
+        to_archive = ToArchive(redis, secrets.token_hex(8))
+        telling = _telling(config, store, redis, putter)
+        archiver = Archiver(to_archive, store, telling, mirrored=config.redis.mirror)
+        background.start("archiver", archiver.run)
         purge = Purge(store, names_of(config), servers, lambda: archiver.works)
         background.start("purge", purge.run)
         couriers = Registry(courier_settings(config).values())
         lost = LostRecords(store, names_of(config), servers, couriers.named, lambda: archiver.works)
         background.start("lost records", lost.run)
+        start_looking_after(background, config, store, redis, lambda: archiver.works)
         await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
         background.retire()
     return UNFIT if background.unfit.is_set() else 0
+
+
+def _telling(config: Config, store: Store, redis: Redis, putter: Putter) -> Telling:
+    known = Subscriptions(store, config.webhooks.timeout_seconds)
+
+    async def has_services() -> bool:
+        await known.look()
+        return bool(known.all())
+
+    ends = OperationEnds(store, known, Drains(putter.put_drain).ask)
+    return Telling(ends, Ears(EndStream(redis), has_services))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import math
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ from service.observe.background import Background
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Job, Work
+from service.worker.flow.bring import Bringing
 from service.worker.flow.call import CallRunner, Stores, WorkOf
 from service.worker.flow.drain import Drainer
 from service.worker.flow.group import GroupRunner
@@ -49,9 +51,10 @@ from service.worker.upkeep.sweeper import Sweeper
 from service.worker.upkeep.tallies import Tallying
 from service.worker.wiring.connect import Parts, connect, warn_of
 from service.worker.wiring.failpoints import FailPoints
-from service.worker.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
+from service.worker.wiring.lines import LINES_MOST, MirrorOfOperations, Works
 from service.worker.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
-from tracking.line import TRACKING, Line
+from service.worker.wiring.webhooks import Webhooks
+from tracking.line import DELIVERY, TRACKING, Line
 from tracking.request import Slug, TrackingRequest
 
 JOBS_ADMITTED = 400
@@ -127,25 +130,25 @@ def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     points = FailPoints.from_environment()
     recheck_of = functools.cache(functools.partial(recheck_for, config))
-    results = Trackings(parts.store, recheck_of)
-    slots = CallSlots(config.worker.concurrency, results)
+    hooks = Webhooks(config, parts, points)
+    results = Trackings(parts.store, recheck_of, hooks.outbox)
+    slots = CallSlots(config.worker.concurrency, results, parts.lines.yields)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
+    stores = dataclasses.replace(stores, tells=points.port("tells", hooks.ends))
     tracking = _tracking(config, parts, results, codes)
-    runner = _runner(_work_of(parts.lines, tracking, points), stores, tasks, slots)
+    works: dict[str, Work] = {DELIVERY.name: hooks.work, TRACKING.name: tracking}
+    runner = _runner(_work_of(parts, works, points), stores, tasks, slots)
     drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
-    resolve, lines = parts.registry.named, parts.lines
-    decode = points.step("requests.decode", _decode_of(lines.others, resolve))
+    resolve = parts.registry.named
+    decode = points.step("requests.decode", _decode_of(parts.others, resolve))
     handler = Handler(decode, stores, slots, runner)
-    read_drain = functools.partial(line_in, resolve=resolve, knows=lines.knows)
-    decode_drain = points.step("wait_list.decode", read_drain)
-    receiver = Receiver(handler, drainer, tasks, decode_drain)
-    background = Background(parts.who.report)
-    background.start("sweeper", Sweeper(stores.limits, runner, lines).run)
-    background.start("code counts", codes.run)
-    background.start("servers", functools.partial(watch, parts.look, warn_of))
-    background.start("statistics", tallying.run)
+    read_drain = functools.partial(line_in, resolve=resolve, knows=parts.lines.knows)
+    receiver = Receiver(handler, drainer, tasks, points.step("wait_list.decode", read_drain))
+    background = _unasked(parts, codes, tallying)
+    background.start("sweeper", Sweeper(stores.limits, runner, parts.lines).run)
+    hooks.join(Bringing(stores.limits, runner, tasks, slots), drainer, background)
     if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
         recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings, parts.planners)
         background.start("re-checks", recheck.run)
@@ -165,6 +168,14 @@ def assemble(config: Config, parts: Parts) -> Worker:
     )
 
 
+def _unasked(parts: Parts, codes: CodeCounts, tallying: Tallying) -> Background:
+    background = Background(parts.who.report)
+    background.start("code counts", codes.run)
+    background.start("servers", functools.partial(watch, parts.look, warn_of))
+    background.start("statistics", tallying.run)
+    return background
+
+
 def _runner(work_of: WorkOf, stores: Stores, tasks: Tasks, slots: CallSlots) -> CallRunner:
     runner = CallRunner(work_of, stores, tasks, slots)
     GroupRunner(runner, work_of, stores.limits, slots)
@@ -179,9 +190,9 @@ def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCount
     return TrackingWork(asks, results, codes, rules, encode_request)
 
 
-def _work_of(lines: AllLines, tracking: Work, points: FailPoints) -> WorkOf:
-    works = {each.kind.name: each.work for each in lines.others} | {TRACKING.name: tracking}
-    works = {name: points.port("work", work) for name, work in works.items()}
+def _work_of(parts: Parts, known: dict[str, Work], points: FailPoints) -> WorkOf:
+    lines, named = parts.lines, {each.kind.name: each.work for each in parts.others} | known
+    works = {name: points.port("work", work) for name, work in named.items()}
 
     @functools.lru_cache(LINES_MOST)  # every call asks several times, and a line keeps its kind
     def work_of(line: Line) -> Work:

@@ -15,6 +15,7 @@ from mutants.catalogue import (
     forgetting,
     group_ends,
     groups,
+    health,
     judges,
     line,
     outside,
@@ -23,9 +24,11 @@ from mutants.catalogue import (
     recovery,
     room,
     rules,
+    sending,
     slots,
     stores,
     tubes,
+    untold,
 )
 from mutants.mutant import Mutant
 
@@ -50,7 +53,10 @@ CATALOGUE: tuple[Mutant, ...] = (
     *stores.MUTANTS,
     *plans.MUTANTS,
     *forgetting.MUTANTS,
+    *untold.MUTANTS,
     *archive.MUTANTS,
     *outside.MUTANTS,
+    *sending.MUTANTS,
+    *health.MUTANTS,
     *judges.MUTANTS,
 )

@@ -92,8 +92,9 @@ MUTANTS = (
         name="a request that finds the list full is dropped",
         breaks="I1",
         where="service/worker/flow/handle.py",
-        old="        await keep_trying(lambda: self._dead.record([letter]))\n        names",
-        new="        names",
+        old="        await keep_trying(lambda: self._dead.record([letter]))\n"
+        "        await self._tell(letter, request.webhook)\n",
+        new="        await self._tell(letter, request.webhook)\n",
         tests=(ORDER + "test_a_request_that_finds_the_list_full_is_recorded_first",),
     ),
     Mutant(

@@ -69,8 +69,8 @@ MUTANTS = (
         name="active parcels end with keep_days",
         breaks="I1",
         where="service/worker/results/database.py",
-        old='Index(("updated_at",), {"active": False}, names',
-        new='Index(("updated_at",), None, names',
+        old='{"active": False, **NONE_UNTOLD},',
+        new="NONE_UNTOLD,",
         tests=(KEEP_DAYS + "test_parcels_that_ended_go_after_the_days_and_active_ones_stay",),
     ),
 )

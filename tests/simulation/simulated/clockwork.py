@@ -90,6 +90,7 @@ class SameEpoch:
     """Stands in for `limits.epoch.Epoch`: this Redis forgets nothing."""
 
     name = "epoch"
+    revision = 0
 
     async def agree(self) -> None: ...
 

@@ -1,19 +1,27 @@
 """Shipments and their parcels as AfterShip shows them, in each of its versions. Pure.
 
-What nobody knows here is null, or missing where AfterShip's types know no null.
+What nobody knows here is null, or missing where AfterShip's types know no null. Its webhook for a
+change of a parcel holds the same:
+
+    {"event": "tracking_update", "event_id": "<UUID>", "is_tracking_first_tag": true,
+     "msg": {…}, "ts": 1772366400}
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import uuid
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from service.http.backend.shipments import RETURNING
+from service.worker.results.shipments import RETURNING
 from tracking.checkpoint import Tag
 from tracking.request import account_and_id
+
+VERSIONS = ("2026-07", "2026-01", "2025-07")
+"""The newest first."""
 
 FIRST_WITH_OBJECTS = "2026-01"
 """Since then a promised date is an object, and a checkpoint's postal code is called so."""
@@ -115,6 +123,40 @@ def checkpoint(scan: Mapping[str, Any], slug: str, version: str) -> Members:
         parts = (slug, told, scan["message"], scan.get("location") or "", scan.get("raw_tag") or "")
         shown["hash"] = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return shown
+
+
+def update(name: str, shipment: Mapping[str, Any], at: dt.datetime) -> Members:
+    """Say that a parcel has changed; `name`: of the event."""
+    shown = tracking(shipment, VERSIONS[0], at)
+    digest = hashlib.sha256(name.encode()).digest()
+    firsts = [each for each in shown["checkpoints"] if each["tag"] == shown["tag"]]
+    return {
+        "event": "tracking_update",
+        "event_id": str(uuid.UUID(bytes=digest[:16], version=4)),
+        "is_tracking_first_tag": len(firsts) <= 1,
+        "msg": shown,
+        "ts": int(at.timestamp()),
+    }
+
+
+def shipment_of(
+    said: Mapping[str, Any] | None, after: Mapping[str, Any], named: Mapping[str, Any]
+) -> Members:
+    """Join what an account says of a shipment, if anything, with what its parcel has become.
+
+    `named`: `account`, `slug`, `number` and `at`, when it changed.
+    """
+    nothing = {
+        "_id": f"{named['slug']}:{named['number']}",
+        "slug": named["slug"],
+        "number": named["number"],
+        "words": {},
+        "completed": None,
+        "created_at": named["at"],
+    }
+    completed = (said or {}).get("completed")
+    tag = completed["tag"] if completed else after["tag"]
+    return {**nothing, **(said or {}), "stored": after, "tag": tag, "changed_at": named["at"]}
 
 
 def chosen(shown: Members, fields: Sequence[str]) -> Members:

@@ -1,4 +1,4 @@
-"""Which events a change of a parcel makes, and who wants them."""
+"""Which events a change of a parcel makes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.worker.deliveries.event import EventName, Wanted, changed_members, events_of
-from tracking.checkpoint import Tag
-from tracking.request import Slug
+from service.worker.results.change import EventName, changed_members, events_of
 
 SCAN = {"checkpoint_time": "2026-11-01T10:00:00", "message": "Arrived"}
 
@@ -58,19 +56,3 @@ def test_an_end_has_an_event_of_its_own_once(tag: str, event: EventName) -> None
     assert events_of(document(), ended) == (EventName.PARCEL_CHANGED, event)
     later = ended | {"checkpoints": [SCAN, SCAN]}
     assert events_of(ended, later) == (EventName.PARCEL_CHANGED,)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "takes"),
-    [
-        (Wanted(), True),
-        (Wanted(events=frozenset({EventName.PARCEL_CHANGED})), True),
-        (Wanted(events=frozenset({EventName.PARCEL_DELIVERED})), False),
-        (Wanted(slugs=frozenset({Slug("usps")})), True),
-        (Wanted(slugs=frozenset({Slug("ups")})), False),
-        (Wanted(tags=frozenset({Tag.IN_TRANSIT})), True),
-        (Wanted(tags=frozenset({Tag.DELIVERED}), slugs=frozenset({Slug("usps")})), False),
-    ],
-)
-def test_a_service_takes_what_all_its_filters_let_through(wanted: Wanted, *, takes: bool) -> None:
-    assert wanted.takes(EventName.PARCEL_CHANGED, Slug("usps"), Tag.IN_TRANSIT) is takes

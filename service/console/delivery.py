@@ -1,0 +1,222 @@
+"""`delivery`: what was sent to services, listed, shown with its attempts, resent and cancelled."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from service.console import settings
+from service.console.arguments import (
+    Exit,
+    Options,
+    Parser,
+    Run,
+    UsageError,
+    account_of,
+    add_actions,
+    add_json,
+    add_yes,
+    aged,
+    from_one_on,
+    named,
+)
+from service.console.output import agreed, moment, note, say, say_json, table, tell
+from service.operator import accounts, audit, connections, deliveries, services
+from tracking.request import MAIN
+
+if TYPE_CHECKING:
+    from service.operator.deliveries import Delivery, Which
+
+ANSWER_SHOWN = 60
+STATES = ("open", "held", "delivered", "dead", "cancelled")
+EVENTS = (
+    *("parcel.changed", "parcel.delivered", "parcel.exception", "parcel.expired"),
+    *("operation.ended", "service.disabled", "service.recovered"),
+)
+
+
+def delivery_arguments(parser: Parser) -> None:
+    """Add the actions of `delivery`."""
+    actions = {
+        "list": ("List deliveries, those of the newest events first.", _on_stores(_list)),
+        "show": ("Show all of a delivery: its body and its attempts.", _on_stores(_show)),
+        "resend": (
+            "Send deliveries again, now; by a filter those that are dead or held.",
+            _on_stores(_resend),
+        ),
+        "cancel": ("Send deliveries no more.", _on_stores(_cancel)),
+    }
+    for action, each in add_actions(parser, actions).items():
+        if action != "list":
+            many = {"show": None, "resend": "*", "cancel": "+"}[action]
+            each.add_argument("ids" if many else "id", nargs=many, metavar="ID")
+        if action in {"list", "resend"}:
+            _add_filter(each)
+        if action == "list":
+            text = "at most this many; default: 50"
+            each.add_argument("--limit", type=from_one_on, default=50, metavar="NUMBER", help=text)
+        if action == "resend":
+            each.add_argument("--all", action="store_true", help="all that are dead or held")
+            add_yes(each)
+        text = "whose; default: main"
+        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_json(each)
+
+
+def _add_filter(parser: Parser) -> None:
+    parser.add_argument("--service", type=named, metavar="NAME", help="only to this service")
+    parser.add_argument("--state", choices=STATES, help="only in this state")
+    parser.add_argument("--event", choices=EVENTS, metavar="EVENT", help="only of this event")
+    text = "only about this parcel, as SLUG:NUMBER"
+    parser.add_argument("--parcel", type=named, metavar="PARCEL", help=text)
+    text = "only of the last 15m, 2h or 3d"
+    parser.add_argument("--since", type=aged, metavar="DURATION", help=text)
+    text = "only what is older than 15m, 2h or 3d"
+    parser.add_argument("--until", type=aged, metavar="DURATION", help=text)
+
+
+def _on_stores(act: Callable[[connections.Collections, Options], int]) -> Run:
+    """Do an act on the collections; what a filter names wrongly is a mistake in the command."""
+
+    def run(options: Options) -> int:
+        config = settings.loaded(options).config
+        with connections.collections_of(config) as stores:
+            if getattr(options, "service", None):
+                of = services.Services(config, stores)
+                try:
+                    options.service = of.named(options.account, options.service).id
+                except accounts.NotDone as error:
+                    raise UsageError(str(error)) from error
+            return act(stores, options)
+
+    return run
+
+
+def _list(stores: connections.Collections, options: Options) -> int:
+    found = deliveries.deliveries_of(stores, _which(options), options.limit)
+    names = deliveries.names_of_services(stores, found)
+    if options.json:
+        for each in found:
+            say_json(deliveries.members(each, names.get(each.service, each.service)))
+        return Exit.DONE
+    if not found:
+        say("no delivery fits this")
+        return Exit.DONE
+    headers = ("id", "at", "service", "event", "parcel", "state", "made", "why", "next")
+    table(headers, [_row(each, names.get(each.service, each.service)) for each in found])
+    return Exit.DONE
+
+
+def _row(each: Delivery, service: str) -> tuple[str, ...]:
+    is_open = each.state is deliveries.DeliveryState.OPEN
+    return (
+        each.id,
+        moment(each.made_at),
+        service,
+        each.type.value,
+        each.parcel or each.operation or "-",
+        each.state.value,
+        str(each.made),
+        each.why or "-",
+        moment(each.next_at) if is_open else "-",
+    )
+
+
+def _show(stores: connections.Collections, options: Options) -> int:
+    try:
+        found = deliveries.show(stores, options.account, options.id)
+    except deliveries.UnknownDelivery as error:
+        say(f"{error}; `delivery list` shows them")
+        return Exit.NEGATIVE
+    told = deliveries.members(found.delivery, found.service)
+    body = None if found.body is None else found.body.decode("utf-8", "backslashreplace")
+    attempts = list(map(deliveries.attempt_members, found.attempts))
+    if options.json:
+        say_json({**told, "body": body, "attempts": attempts})
+        return Exit.DONE
+    for name, value in told.items():
+        shown = moment(value) if isinstance(value, dt.datetime) else value
+        say(f"{name:<10} {'' if shown is None else shown}".rstrip())
+    say(f"{'body':<10} {'it is not kept any more' if body is None else body}")
+    say("")
+    if not attempts:
+        say("no attempt was made, or none is kept any more")
+        return Exit.DONE
+    table(("attempt", "at", "took", "status", "failure", "answer"), list(map(_attempt, attempts)))
+    return Exit.DONE
+
+
+def _attempt(each: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        str(each["number"]),
+        moment(each["at"]),
+        f"{each['ms']} ms",
+        str(each["status"] or "-"),
+        each["failure"] or "-",
+        each["body"][:ANSWER_SHOWN],
+    )
+
+
+def _resend(stores: connections.Collections, options: Options) -> int:
+    given = (options.service, options.state, options.event, options.parcel)
+    is_filter = any((*given, options.since, options.until))
+    if bool(options.ids) + is_filter + options.all != 1:
+        raise UsageError("say which: ids, or --service, --state, --since …, or --all by itself")
+    if options.ids:
+        return _each(stores, options, "resent", deliveries.resend)
+    which = _which(options)
+    count = deliveries.count_failed(stores, which)
+    if not count:
+        note("no delivery fits this; `delivery list` shows them")
+        return Exit.NEGATIVE
+    if not agreed(f"Resend {count} deliveries?", yes=options.yes):
+        return Exit.NEGATIVE
+    came = deliveries.resend_all(stores, audit.Operator(), which, math.inf)
+    for identity, why in came.failures.items():
+        note(f"{identity}: {why}")
+    words = f"resent {came.done}, failed {came.failed}"
+    tell({"resent": came.done, "failed": came.failed}, words, as_json=options.json)
+    return Exit.DONE if came.done and not came.failed else Exit.NEGATIVE
+
+
+def _cancel(stores: connections.Collections, options: Options) -> int:
+    return _each(stores, options, "cancelled", deliveries.cancel)
+
+
+def _each(
+    stores: connections.Collections,
+    options: Options,
+    verb: str,
+    act: Callable[..., Delivery],
+) -> int:
+    """Do an act on each that is named; 1 where not all of it was done."""
+    done, failed = 0, 0
+    for identity in options.ids:
+        try:
+            act(stores, audit.Operator(), options.account, identity)
+        except accounts.NotDone as error:
+            note(f"{identity}: {error}")
+            failed += 1
+        else:
+            done += 1
+    tell({verb: done, "failed": failed}, f"{verb} {done}, failed {failed}", as_json=options.json)
+    return Exit.DONE if done and not failed else Exit.NEGATIVE
+
+
+def _which(options: Options) -> Which:
+    now = dt.datetime.now(dt.UTC)
+
+    def ago(seconds: float | None) -> dt.datetime | None:
+        return now - dt.timedelta(seconds=seconds) if seconds else None
+
+    return deliveries.Which(
+        options.account,
+        options.service,
+        deliveries.DeliveryState(options.state) if options.state else None,
+        deliveries.EventName(options.event) if options.event else None,
+        options.parcel,
+        ago(options.since),
+        ago(options.until),
+    )

@@ -1,0 +1,288 @@
+"""`service`: where an account has webhooks sent; made, changed, paused, removed.
+
+A new secret stands alone on standard output, so that it can be piped.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from service.console import settings
+from service.console.arguments import (
+    Exit,
+    Options,
+    Parser,
+    Run,
+    UsageError,
+    account_of,
+    add_actions,
+    add_json,
+    add_yes,
+    from_one_on,
+    lasting,
+    named,
+    seconds_of,
+)
+from service.console.output import agreed, moment, note, say, say_json, span, table, tell
+from service.operator import accounts, audit, connections, service_view, services
+from tracking.request import MAIN
+
+if TYPE_CHECKING:
+    from service.operator.services import Made, Service
+    from tracking.request import Account
+
+EVERY = "all"
+"""Takes a filter back."""
+
+SETTABLE = (
+    *("destination", "events", "slugs", "tags", "headers", "format", "concurrent"),
+    *("per_second", "attempts", "timeout_seconds", "ordered"),
+)
+"""Options of `add` and `set`, by the names of what they set."""
+
+
+def service_arguments(parser: Parser) -> None:
+    """Add the actions of `service`."""
+    actions = {
+        "add": ("Make a service, and show its secret, this once.", _on_services(_add)),
+        "list": ("List the services of an account.", _on_services(_list)),
+        "show": ("Show all of a service but its secret, and how it does.", _on_services(_show)),
+        "set": ("Change a service: what is not named stays.", _on_services(_set)),
+        "pause": ("Let nothing be sent; what happens waits.", _on_services(_pause)),
+        "resume": ("Let it go on, also where it was disabled.", _on_services(_resume)),
+        "remove": ("Remove a service; what waits is cancelled.", _on_services(_remove)),
+        "rotate": (
+            "Make a new secret and show it; the old one signs on for a while.",
+            _on_services(_rotate),
+        ),
+        "test": ("Send an event that says that it is a test.", _on_services(_test)),
+        "key": ("Print a new key for [webhooks] keys.", _key),
+    }
+    for action, each in add_actions(parser, actions).items():
+        if action == "key":
+            text = "what it is called, A-Z a-z 0-9 _ -; default: the date"
+            each.add_argument("name", nargs="?", type=named, metavar="NAME", help=text)
+            continue
+        if action != "list":
+            each.add_argument("name", type=named, metavar="NAME", help="1 to 20 of a-z 0-9")
+        if action == "add":
+            each.add_argument("destination", metavar="URL", help="https://…")
+        if action in {"add", "set"}:
+            _add_wishes(each)
+        if action == "set":
+            each.add_argument("--destination", metavar="URL", help="https://…")
+        if action == "remove":
+            add_yes(each)
+        if action == "rotate":
+            text = "how long the old secret signs on, like 90s, 15m, 2h or 3d; default: 1d"
+            each.add_argument(
+                "--keep", type=lasting, default=86_400.0, metavar="DURATION", help=text
+            )
+        text = "whose; default: main"
+        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_json(each)
+
+
+def _add_wishes(parser: Parser) -> None:
+    for name, text in (
+        ("events", "which events, several with commas, like parcel.delivered"),
+        ("slugs", "only parcels of these couriers, several with commas"),
+        ("tags", "only parcels with these tags, several with commas, like Exception"),
+    ):
+        whole = f"{text}; {EVERY}: no such filter"
+        parser.add_argument(f"--{name}", type=_several, metavar=name.upper(), help=whole)
+    text = "a header for each attempt, like 'X-From: tracking'; several times for several"
+    parser.add_argument(
+        "--header", dest="headers", type=_header, action="append", metavar="HEADER", help=text
+    )
+    none = parser.add_argument("--no-headers", dest="headers", action="store_const", const=[])
+    none.help = "no header of its own"
+    text = "how bodies are written and signed; default: standard"
+    parser.add_argument("--format", choices=("standard", "aftership"), help=text)
+    for option, what in (
+        ("concurrent", "attempts at once"),
+        ("per-second", "attempts that start in a second"),
+        ("attempts", "attempts until a delivery is dead"),
+    ):
+        parser.add_argument(f"--{option}", type=from_one_on, metavar="NUMBER", help=what)
+    parser.add_argument(
+        "--timeout",
+        dest="timeout_seconds",
+        type=seconds_of,
+        metavar="SECONDS",
+        help="how long an attempt may take",
+    )
+    parser.add_argument(
+        "--ordered",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="one at a time, in the order of the events",
+    )
+
+
+def _several(text: str) -> list[str]:
+    """Read words with commas; `all` is none of them: no filter."""
+    words = [each.strip() for each in text.split(",") if each.strip()]
+    if not words:
+        raise argparse.ArgumentTypeError(f"it is empty: name some, or write {EVERY}")
+    return [] if words == [EVERY] else words
+
+
+def _header(text: str) -> tuple[str, str]:
+    """Read a header."""
+    name, colon, value = text.partition(":")
+    if not (colon and name.strip()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no header: write 'NAME: VALUE'")
+    return name.strip(), value.strip()
+
+
+def _on_services(act: Callable[[services.Services, Options], int]) -> Run:
+    """Do an act on services; what it refuses is a mistake in the command."""
+
+    def run(options: Options) -> int:
+        config = settings.loaded(options).config
+        try:
+            with connections.collections_of(config) as stores:
+                return act(services.Services(config, stores), options)
+        except accounts.NotDone as error:
+            raise UsageError(str(error)) from error
+
+    return run
+
+
+def _who(options: Options) -> tuple[audit.Operator, Account, str]:
+    """Say who acts, on which service of which account."""
+    return audit.Operator(), options.account, options.name
+
+
+def _add(of: services.Services, options: Options) -> int:
+    made = of.make(*_who(options), _wishes(options))
+    return _say_secret(made, f"{made.service.name} is a service of {options.account}", options)
+
+
+def _list(of: services.Services, options: Options) -> int:
+    found = of.of(options.account)
+    if options.json:
+        for each in found:
+            say_json(_members(each))
+        return Exit.DONE
+    if not found:
+        say(f"{options.account} has no services; `python worker.py service add NAME URL` makes one")
+        return Exit.DONE
+    headers = ("service", "state", "destination", "events", "couriers", "tags", "made")
+    table(headers, [_row(each) for each in found])
+    return Exit.DONE
+
+
+def _row(each: Service) -> tuple[str, ...]:
+    wanted = (each.wanted.events, each.wanted.slugs, each.wanted.tags)
+    filters = (", ".join(sorted(map(str, names))) or EVERY for names in wanted)
+    return (each.name, each.state.value, each.destination, *filters, moment(each.made_at))
+
+
+def _show(of: services.Services, options: Options) -> int:
+    found = of.named(options.account, options.name)
+    with connections.collections_of(settings.loaded(options).config) as stores:
+        view = service_view.view_of(stores, found)
+    days = [each._asdict() for each in view.days]
+    told = _members(found) | view._asdict()
+    if options.json:
+        say_json(told | {"days": days})
+        return Exit.DONE
+    del told["days"]
+    for name, value in told.items():
+        shown = value if isinstance(value, str) else _worded(value)
+        say(f"{name:<16} {shown}".rstrip())
+    if days:
+        say("")
+        table(tuple(days[0]), [(f"{each.day:%Y-%m-%d}", *each[1:]) for each in view.days])
+    return Exit.DONE
+
+
+def _worded(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return moment(value) if hasattr(value, "astimezone") else str(value)
+
+
+def _set(of: services.Services, options: Options) -> int:
+    wishes = _wishes(options)
+    if not wishes:
+        raise UsageError("say what is to be changed: --destination, --events …, see --help")
+    return _say_changed(of.change(*_who(options), wishes), "is changed", options)
+
+
+def _pause(of: services.Services, options: Options) -> int:
+    made = of.change(*_who(options), {"state": "paused"})
+    return _say_changed(made, "is paused: what happens waits until it is resumed", options)
+
+
+def _resume(of: services.Services, options: Options) -> int:
+    made = of.change(*_who(options), {"state": "active"})
+    return _say_changed(made, "goes on within seconds", options)
+
+
+def _remove(of: services.Services, options: Options) -> int:
+    found = of.named(options.account, options.name)
+    question = f"Remove the service {found.name} ({found.destination}), and cancel what waits?"
+    if not agreed(question, yes=options.yes):
+        return Exit.NEGATIVE
+    of.delete(*_who(options))
+    words = f"{found.name} is removed: nothing more is sent to {found.destination}"
+    members = {"account": options.account, "service": found.name, "removed": True}
+    tell(members, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _rotate(of: services.Services, options: Options) -> int:
+    made = of.rotate(*_who(options), options.keep)
+    words = f"the new secret of {made.service.name}; the old one signs, too, for "
+    return _say_secret(made, words + span(options.keep), options)
+
+
+def _test(of: services.Services, options: Options) -> int:
+    put = of.test(*_who(options))
+    words = f"on its way; `python worker.py delivery show {put.id}` tells what came of it"
+    tell({"service": options.name, "delivery": put.id}, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _key(options: Options) -> int:
+    """Print a key; no server is asked."""
+    say(services.new_sealing_key(options.name))
+    note("set it as TRACKER_WEBHOOKS__KEYS, in front of the keys that are set, for api and workers")
+    return Exit.DONE
+
+
+def _wishes(options: Options) -> dict[str, Any]:
+    """Read what is to be set; None is what no option named."""
+    given = {name: getattr(options, name) for name in SETTABLE}
+    if given["headers"] is not None:
+        given["headers"] = dict(given["headers"])
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _say_secret(made: Made, words: str, options: Options) -> int:
+    if options.json:
+        say_json({**_members(made.service), "secret": made.secret, "hears_from": made.hears_from})
+        return Exit.DONE
+    say(made.secret or "")
+    note(f"{words}; its secret is shown this once")
+    if made.hears_from:
+        note(f"not all workers know it yet: it surely hears from {moment(made.hears_from)} on")
+    return Exit.DONE
+
+
+def _say_changed(made: Made, words: str, options: Options) -> int:
+    tell(_members(made.service), f"{made.service.name} {words}", as_json=options.json)
+    return Exit.DONE
+
+
+def _members(service: Service) -> dict[str, Any]:
+    return {"account": service.account, **services.members(service)}

@@ -1,0 +1,311 @@
+"""`/v1/deliveries`: what was sent to an account's services, resent and cancelled."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from service.http.backend.operators import behind, read_behind
+from service.http.callers import Callers, owner_of
+from service.http.exchange import (
+    About,
+    Problem,
+    Route,
+    answer,
+    parameters_of,
+    read_body,
+    read_query,
+)
+from service.operator.accounts import NotDone
+from service.operator.audit import Operator
+from service.operator.connections import Collections, in_thread
+from service.operator.deliveries import (
+    Delivery,
+    DeliveryState,
+    EventName,
+    ShownDelivery,
+    UnknownDelivery,
+    Which,
+    attempt_members,
+    cancel,
+    deliveries_of,
+    members,
+    names_of_services,
+    resend,
+    resend_all,
+    show,
+)
+from service.operator.keys import Scope
+from service.operator.services import Services, UnknownService
+from tracking.request import Account
+
+PAGE_MOST = 200
+RESENT_MOST = 20_000
+"""Of one request, as far as they are done within ACT_SECONDS."""
+
+ACT_SECONDS = 20.0
+"""No further batch is begun after that: proxies give up after a minute."""
+
+_STATE = Literal["open", "held", "delivered", "dead", "cancelled"]
+_EVENT = Literal[
+    "parcel.changed",
+    "parcel.delivered",
+    "parcel.exception",
+    "parcel.expired",
+    "operation.ended",
+    "service.disabled",
+    "service.recovered",
+]
+_MOMENT = Annotated[dt.datetime, Meta(tz=True)]
+_LIMIT = Annotated[int, Meta(ge=1, le=PAGE_MOST)]
+_TIME = "a time with its zone, like 2026-05-04T08:00:00Z"
+
+
+class MeantDeliveries(msgspec.Struct, forbid_unknown_fields=True):
+    """Which deliveries are meant: those that agree with all that is given."""
+
+    service: Annotated[
+        str | None, Meta(description="the name of a service: only what goes there")
+    ] = None
+    state: Annotated[
+        _STATE | None, Meta(description="open, held, delivered, dead or cancelled")
+    ] = None
+    event: Annotated[
+        _EVENT | None, Meta(description="the name of an event, like parcel.delivered")
+    ] = None
+    parcel: Annotated[
+        str | None, Meta(description="a parcel as SLUG:NUMBER", examples=["usps:94055"])
+    ] = None
+    since: Annotated[_MOMENT | None, Meta(description=f"{_TIME}: what happened from then on")] = (
+        None
+    )
+    until: Annotated[_MOMENT | None, Meta(description=f"{_TIME}: what happened before")] = None
+    cursor: Annotated[
+        str | None, Meta(description="the cursor of the answer before: what follows it")
+    ] = None
+
+
+class ListedDeliveries(MeantDeliveries):
+    """Which deliveries are listed, and how many."""
+
+    limit: Annotated[_LIMIT, Meta(description=f"how many at most, 1 to {PAGE_MOST}")] = 50
+
+
+class ResentDeliveries(MeantDeliveries):
+    """Which deliveries are sent again; without `state` those that are dead or held."""
+
+    all: Annotated[bool, Meta(description="true for all of the account, and then by itself")] = (
+        False
+    )
+
+
+class DeliveryNow(msgspec.Struct, kw_only=True):
+    """A delivery: an event on its way to one service."""
+
+    id: Annotated[str, Meta(description="the header webhook-id of each of its attempts")]
+    service: Annotated[str, Meta(description="the name of its service")]
+    event: _EVENT
+    event_id: Annotated[str, Meta(description="the same for all services that hear of it")]
+    parcel: Annotated[str | None, Meta(description="SLUG:NUMBER; null for an event of no parcel")]
+    operation: Annotated[str | None, Meta(description="the operation that ended, or null")]
+    state: _STATE
+    why: Annotated[str, Meta(description="why its last attempt failed, or why it ended")]
+    made: Annotated[int, Meta(description="attempts that were made")]
+    round: Annotated[int, Meta(description="1, and one more with each resend")]
+    made_at: Annotated[dt.datetime, Meta(description="when the event was noted")]
+    next_at: Annotated[dt.datetime | None, Meta(description="when it is due; null where it is not")]
+    ended_at: dt.datetime | None
+
+
+class AttemptMade(msgspec.Struct):
+    """An attempt: one request to the destination. `failure` null: it answered 2xx."""
+
+    number: int
+    at: dt.datetime
+    ms: int
+    status: Annotated[int | None, Meta(description="null where no status line came")]
+    failure: Annotated[str | None, Meta(description="connection, timeout, server_error …")]
+    headers: Annotated[dict[str, str], Meta(description="of the answer")]
+    body: Annotated[str, Meta(description="the beginning of the answer's body")]
+
+
+class WholeDelivery(DeliveryNow, kw_only=True):
+    """All of a delivery: with what is sent, and the attempts of the last days."""
+
+    body: Annotated[
+        str | None, Meta(description="the bytes that are signed; null where they are not kept")
+    ]
+    attempts: list[AttemptMade]
+
+
+class DeliveryPage(msgspec.Struct):
+    """Deliveries, those of the newest events first; `cursor` is null where no more follow."""
+
+    deliveries: list[DeliveryNow]
+    cursor: str | None
+
+
+class NotResent(msgspec.Struct):
+    """A delivery that is not sent again, and why."""
+
+    id: str
+    detail: str
+
+
+class ResentNow(msgspec.Struct):
+    """How many are due now. With `cursor` the next ones are asked for, null: there are none."""
+
+    resent: int
+    failed: int
+    failures: list[NotResent]
+    cursor: str | None
+
+
+_Act = Callable[[Collections, Operator, Account, str], Delivery]
+
+
+class DeliveryRoutes:
+    """The routes."""
+
+    def __init__(self, stores: Collections, services: Services, callers: Callers) -> None:
+        self._stores = stores
+        self._services = services
+        self._callers = callers
+
+    def routes(self) -> list[Route]:
+        """Name them."""
+        return [
+            Route("GET", "/v1/deliveries", self.listed, _LIST),
+            Route("POST", "/v1/deliveries/resend", self.resend_all, _RESEND_ALL),
+            Route("GET", "/v1/deliveries/{id}", self.one, _ONE),
+            Route("POST", "/v1/deliveries/{id}/resend", self.resend, _RESEND),
+            Route("POST", "/v1/deliveries/{id}/cancel", self.cancel, _CANCEL),
+        ]
+
+    async def listed(self, request: web.Request) -> web.Response:
+        """List those that are meant, the newest first. Raises Problem, StoreError."""
+        account = self._callers.account(request, Scope.READ)
+        wanted = read_query(request, ListedDeliveries)
+        which = await self._which(account, wanted, HTTPStatus.BAD_REQUEST)
+        found = await in_thread(deliveries_of, self._stores, which, wanted.limit)
+        names = await in_thread(names_of_services, self._stores, found)
+        more = found[-1] if len(found) == wanted.limit else None
+        cursor = None if more is None else behind({"at": more.made_at, "_id": more.id})
+        return answer(DeliveryPage([_now_of(each, names) for each in found], cursor))
+
+    async def one(self, request: web.Request) -> web.Response:
+        """Show all of one. Raises Problem, StoreError."""
+        account = self._callers.account(request, Scope.READ)
+        try:
+            found = await in_thread(show, self._stores, account, request.match_info["id"])
+        except UnknownDelivery as error:
+            raise _unknown() from error
+        return answer(_whole(found))
+
+    async def resend(self, request: web.Request) -> web.Response:
+        """Have one sent now. Raises Problem, StoreError."""
+        return await self._act(request, resend, HTTPStatus.ACCEPTED)
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        """Have one never sent again. Raises Problem, StoreError."""
+        return await self._act(request, cancel, HTTPStatus.OK)
+
+    async def resend_all(self, request: web.Request) -> web.Response:
+        """Have those sent now that are meant, the oldest first. Raises Problem, StoreError."""
+        who = owner_of(self._callers, request, Scope.HOOKS)
+        chosen, status = await read_body(request, ResentDeliveries), HTTPStatus.UNPROCESSABLE_ENTITY
+        given = (chosen.service, chosen.state, chosen.event, chosen.parcel)
+        if any((*given, chosen.since, chosen.until)) == chosen.all:
+            why = "say which: service, state, event, parcel, since or until, or all=true by itself"
+            raise Problem(status, why, parameter="all")
+        which = await self._which(who.account, chosen, status)
+        bounds = (ACT_SECONDS, RESENT_MOST)
+        came = await in_thread(resend_all, self._stores, who, which, *bounds)
+        at = came.behind
+        cursor = None if at is None else behind({"at": at[0], "_id": at[1]})
+        failures = [NotResent(*each) for each in came.failures.items()]
+        return answer(ResentNow(came.done, came.failed, failures, cursor))
+
+    async def _act(self, request: web.Request, act: _Act, status: HTTPStatus) -> web.Response:
+        who = owner_of(self._callers, request, Scope.HOOKS)
+        try:
+            done = await in_thread(act, self._stores, who, who.account, request.match_info["id"])
+        except UnknownDelivery as error:
+            raise _unknown() from error
+        except NotDone as error:
+            raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
+        return answer(
+            _now_of(done, await in_thread(names_of_services, self._stores, [done])), status
+        )
+
+    async def _which(self, account: Account, meant: MeantDeliveries, status: HTTPStatus) -> Which:
+        cursor, service = None, None
+        if meant.cursor is not None:
+            try:
+                cursor = read_behind(meant.cursor)
+            except ValueError as error:
+                why = "cursor is what the answer before named as its cursor"
+                raise Problem(status, why, parameter="cursor") from error
+        if meant.service is not None:
+            try:
+                found = await in_thread(self._services.named, account, meant.service)
+            except UnknownService as error:
+                raise Problem(status, f"{error}", parameter="service") from error
+            service = found.id
+        return Which(
+            account,
+            service,
+            None if meant.state is None else DeliveryState(meant.state),
+            None if meant.event is None else EventName(meant.event),
+            meant.parcel,
+            _in_utc(meant.since, "since", status),
+            _in_utc(meant.until, "until", status),
+            cursor,
+        )
+
+
+def _now_of(delivery: Delivery, names: Mapping[str, str]) -> DeliveryNow:
+    return DeliveryNow(**members(delivery, names.get(delivery.service, delivery.service)))
+
+
+def _whole(found: ShownDelivery) -> WholeDelivery:
+    body = None if found.body is None else found.body.decode("utf-8", "backslashreplace")
+    attempts = [AttemptMade(**attempt_members(each)) for each in found.attempts]
+    return WholeDelivery(**members(found.delivery, found.service), body=body, attempts=attempts)
+
+
+def _in_utc(moment: dt.datetime | None, name: str, status: HTTPStatus) -> dt.datetime | None:
+    try:
+        return moment and moment.astimezone(dt.UTC)  # of the years 1 and 9999 some times have none
+    except OverflowError as error:
+        raise Problem(status, f"{name} is {_TIME}", parameter=name) from error
+
+
+def _unknown() -> Problem:
+    why = "there is no such delivery, or it is over for long: GET /v1/deliveries lists them"
+    return Problem(HTTPStatus.NOT_FOUND, why)
+
+
+_LIST = About(
+    "List deliveries, those of the newest events first.",
+    Scope.READ,
+    {200: DeliveryPage},
+    parameters=parameters_of(ListedDeliveries),
+)
+_ONE = About(
+    "Tell all of a delivery: its body and its attempts.", Scope.READ, {200: WholeDelivery}, (404,)
+)
+_RESEND = About("Send a delivery again, now.", Scope.HOOKS, {202: DeliveryNow}, refusals=(404, 409))
+_CANCEL = About("Send a delivery no more.", Scope.HOOKS, {200: DeliveryNow}, refusals=(404, 409))
+_RESEND_ALL = About(
+    "Send deliveries again, now: the oldest first, those that are dead or held.",
+    Scope.HOOKS,
+    {200: ResentNow},
+    body=ResentDeliveries,
+)

@@ -1,0 +1,363 @@
+"""`/v1/services`: where an account has webhooks sent, made and changed by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import UNSET, Meta, UnsetType
+
+from service.http.callers import Callers, owner_of
+from service.http.exchange import (
+    RETRY_SECONDS,
+    About,
+    Problem,
+    Route,
+    answer,
+    come_later,
+    read_body,
+)
+from service.operator.accounts import NotDone
+from service.operator.connections import Collections, in_thread
+from service.operator.keys import Scope
+from service.operator.service_view import view_of
+from service.operator.services import (
+    BadWish,
+    Made,
+    MadeTooMany,
+    NoKeys,
+    Services,
+    UnknownService,
+    members,
+)
+
+NAME = r"^[a-z0-9]{1,20}$"
+
+# What is answered once is kept nowhere on its way.
+_SECRET = {"Cache-Control": "no-store"}
+
+_NAMED = Annotated[str, Meta(pattern=NAME)]
+_SOME = Annotated[int, Meta(ge=1, le=1_000)]
+_SECONDS = Annotated[float, Meta(ge=1, le=60)]
+_LIST = Annotated[list[str], Meta(max_length=200)]
+_HEADERS = Annotated[dict[str, str], Meta(max_length=50)]
+
+
+class ServiceWishes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What may be set of a service; what is not named stays, or is as the settings say."""
+
+    destination: Annotated[
+        str | UnsetType,
+        Meta(
+            description="an address that begins with https://",
+            examples=["https://shop.example/hooks"],
+        ),
+    ] = UNSET
+    events: Annotated[
+        _LIST | UnsetType,
+        Meta(
+            description="a list of names of events; empty: all of them",
+            examples=[["parcel.delivered"]],
+        ),
+    ] = UNSET
+    slugs: Annotated[
+        _LIST | UnsetType,
+        Meta(description="a list of couriers: only their parcels; empty: all", examples=[["usps"]]),
+    ] = UNSET
+    tags: Annotated[
+        _LIST | UnsetType,
+        Meta(
+            description="a list of tags: only parcels that have one now; empty: all",
+            examples=[["Exception"]],
+        ),
+    ] = UNSET
+    headers: Annotated[
+        _HEADERS | UnsetType,
+        Meta(
+            description="an object of headers that are sent with each attempt",
+            examples=[{"X-From": "tracking"}],
+        ),
+    ] = UNSET
+    format: Annotated[
+        Literal["standard", "aftership"] | UnsetType,
+        Meta(description="standard or aftership: how bodies are written and signed"),
+    ] = UNSET
+    concurrent: Annotated[
+        _SOME | UnsetType, Meta(description="how many attempts run at once: 1 or more")
+    ] = UNSET
+    per_second: Annotated[
+        _SOME | UnsetType, Meta(description="how many attempts start in a second: 1 or more")
+    ] = UNSET
+    attempts: Annotated[
+        _SOME | UnsetType, Meta(description="after how many attempts a delivery is dead: 1 or more")
+    ] = UNSET
+    timeout_seconds: Annotated[
+        _SECONDS | UnsetType, Meta(description="how many seconds an attempt may take")
+    ] = UNSET
+    ordered: Annotated[
+        bool | UnsetType,
+        Meta(description="true: one delivery at a time, in the order of the events"),
+    ] = UNSET
+
+
+class NewService(ServiceWishes, kw_only=True):
+    """A service to be made."""
+
+    name: Annotated[_NAMED, Meta(description="its name: 1 to 20 of a-z and 0-9")]
+
+
+class ServiceChange(ServiceWishes, kw_only=True):
+    """What is to be changed of a service."""
+
+    state: Annotated[
+        Literal["active", "paused"] | UnsetType,
+        Meta(description="active or paused; active also ends that it is disabled"),
+    ] = UNSET
+
+
+class ServiceNow(msgspec.Struct, kw_only=True):
+    """A service. Of its static headers only the names are shown: their values may be secret."""
+
+    name: str
+    line: Annotated[str, Meta(description="its line, as logs and figures name it")]
+    destination: str
+    events: list[str]
+    slugs: list[str]
+    tags: list[str]
+    headers: list[str]
+    format: Literal["standard", "aftership"]
+    concurrent: int
+    per_second: int
+    attempts: int
+    timeout_seconds: float
+    ordered: bool
+    state: Literal["active", "paused", "disabled"]
+    made_at: dt.datetime
+    disabled_at: dt.datetime | None
+    disabled_why: Annotated[
+        str, Meta(description="gone: it answered 410; failing: it failed for days; or empty")
+    ]
+
+
+class DayOfService(msgspec.Struct):
+    """What happened on a day (UTC): deliveries by their ends, attempts, and how many failed."""
+
+    day: dt.datetime
+    delivered: int
+    dead: int
+    cancelled: int
+    attempts: int
+    failed: int
+
+
+class WholeService(ServiceNow, kw_only=True):
+    """A service, and how it does."""
+
+    open: Annotated[int, Meta(description="deliveries that are open, 10,000 at most")]
+    held: Annotated[int, Meta(description="deliveries that are held, 10,000 at most")]
+    failing_since: Annotated[
+        dt.datetime | None,
+        Meta(description="when the first of its failures in a row was; null: it is well"),
+    ]
+    days: Annotated[list[DayOfService], Meta(description="of the last 30 days those with anything")]
+
+
+class MadeService(ServiceNow, kw_only=True):
+    """A service that was made just now. Nobody can read its `secret` again."""
+
+    secret: Annotated[str, Meta(description="with which receivers check signatures")]
+    hears_from: Annotated[
+        dt.datetime | None,
+        Meta(description="from when on it surely hears of events; null: of all from now on"),
+    ]
+
+
+class AllServices(msgspec.Struct):
+    """The services of an account, by their names."""
+
+    services: list[ServiceNow]
+
+
+class NewSecret(msgspec.Struct):
+    """A secret that was made just now. Until `old_ends_at` both sign each attempt."""
+
+    name: str
+    secret: str
+    old_ends_at: dt.datetime
+
+
+class TestPut(msgspec.Struct):
+    """A test that is on its way: `delivery` is its id, by which its attempts are found."""
+
+    delivery: str
+    url: str
+
+
+class ServiceRoutes:
+    """The routes."""
+
+    def __init__(self, stores: Collections, services: Services, callers: Callers) -> None:
+        self._stores = stores
+        self._services = services
+        self._callers = callers
+
+    def routes(self) -> list[Route]:
+        """Name them."""
+        one = "/v1/services/{name}"
+        return [
+            Route("GET", "/v1/services", self.listed, _ALL),
+            Route("POST", "/v1/services", self.make, _MAKE),
+            Route("GET", one, self.one, _ONE),
+            Route("PATCH", one, self.change, _CHANGE),
+            Route("DELETE", one, self.delete, _DELETE),
+            Route("POST", f"{one}/test", self.test, _TEST),
+            Route("POST", f"{one}/secret/rotate", self.rotate, _ROTATE),
+        ]
+
+    async def listed(self, request: web.Request) -> web.Response:
+        """List the account's. Raises Problem, StoreError."""
+        account = self._callers.account(request, Scope.READ)
+        found = await in_thread(self._services.of, account)
+        return answer(AllServices([ServiceNow(**members(each)) for each in found]))
+
+    async def one(self, request: web.Request) -> web.Response:
+        """Show one. Raises Problem, StoreError."""
+        account = self._callers.account(request, Scope.READ)
+        with _refusing():
+            found = await in_thread(self._services.named, account, request.match_info["name"])
+        view = await in_thread(view_of, self._stores, found)
+        days = [DayOfService(*each) for each in view.days]
+        told = members(found) | view._asdict() | {"days": days}
+        return answer(WholeService(**told))
+
+    async def make(self, request: web.Request) -> web.Response:
+        """Make one; answers once all workers know it. Raises Problem, StoreError."""
+        who = owner_of(self._callers, request, Scope.HOOKS)
+        wanted = await read_body(request, NewService)
+        wishes = _given(wanted)
+        name = wishes.pop("name")
+        with _refusing():
+            made = await in_thread(self._services.make, who, who.account, name, wishes)
+        said = MadeService(
+            **members(made.service), secret=_secret_of(made), hears_from=made.hears_from
+        )
+        response = answer(said, HTTPStatus.CREATED)
+        response.headers.update(_SECRET | {"Location": f"/v1/services/{name}"})
+        return response
+
+    async def change(self, request: web.Request) -> web.Response:
+        """Change one, or let it rest, or go on. Raises Problem, StoreError."""
+        who = owner_of(self._callers, request, Scope.HOOKS)
+        wishes = _given(await read_body(request, ServiceChange))
+        if not wishes:
+            names = ", ".join(ServiceChange.__struct_fields__)
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"name one of {names}")
+        name = request.match_info["name"]
+        with _refusing():
+            made = await in_thread(self._services.change, who, who.account, name, wishes)
+        return answer(ServiceNow(**members(made.service)))
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """Delete one; what is open for it is cancelled. Raises Problem, StoreError."""
+        who, name = owner_of(self._callers, request, Scope.HOOKS), request.match_info["name"]
+        with _refusing():
+            await in_thread(self._services.delete, who, who.account, name)
+        return web.Response(status=HTTPStatus.NO_CONTENT)
+
+    async def test(self, request: web.Request) -> web.Response:
+        """Send it an event that says that it is a test. Raises Problem, StoreError."""
+        who, name = owner_of(self._callers, request, Scope.HOOKS), request.match_info["name"]
+        with _refusing():
+            put = await in_thread(self._services.test, who, who.account, name)
+        url = f"/v1/deliveries/{put.id}"
+        response = answer(TestPut(put.id, url), HTTPStatus.ACCEPTED)
+        response.headers["Location"] = url
+        return response
+
+    async def rotate(self, request: web.Request) -> web.Response:
+        """Give it a new secret; the old one signs on for a day. Raises Problem, StoreError."""
+        who, name = owner_of(self._callers, request, Scope.HOOKS), request.match_info["name"]
+        with _refusing():
+            made = await in_thread(self._services.rotate, who, who.account, name)
+        old = made.service.secrets[1].ends_at
+        response = answer(NewSecret(name, _secret_of(made), old or dt.datetime.now(dt.UTC)))
+        response.headers.update(_SECRET)
+        return response
+
+
+def _given(wanted: ServiceWishes) -> dict[str, Any]:
+    """Read what is named: whatever has a value that was sent."""
+    given = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
+    return {name: value for name, value in given.items() if value is not UNSET}
+
+
+def _secret_of(made: Made) -> str:
+    assert made.secret is not None  # noqa: S101 - it was made with it
+    return made.secret
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Say what was not done as a problem."""
+    try:
+        yield
+    except UnknownService as error:
+        why = "there is no such service: GET /v1/services lists them"
+        raise Problem(HTTPStatus.NOT_FOUND, why) from error
+    except BadWish as error:
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+        raise Problem(status, f"{error}", parameter=error.parameter) from error
+    except MadeTooMany as error:
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", _later()) from error
+    except NoKeys as error:
+        raise come_later(f"{error}") from error
+    except NotDone as error:
+        raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
+
+
+def _later() -> dict[str, str]:
+    """Say when the next day begins (UTC), for which services are counted again."""
+    now = dt.datetime.now(dt.UTC)
+    seconds = 86_400 - (now.hour * 3_600 + now.minute * 60 + now.second)
+    return {"Retry-After": str(max(seconds, RETRY_SECONDS))}
+
+
+_ALL = About("List the services of the account.", Scope.READ, {200: AllServices})
+_ONE = About("Tell of a service, and how it does.", Scope.READ, {200: WholeService}, (404,))
+_MAKE = About(
+    "Make a service: a destination to which events of this account are sent.",
+    Scope.HOOKS,
+    {201: MadeService},
+    refusals=(409,),
+    body=NewService,
+)
+_CHANGE = About(
+    "Change a service, pause it, or make it active: it holds at once.",
+    Scope.HOOKS,
+    {200: ServiceNow},
+    refusals=(404, 409),
+    body=ServiceChange,
+)
+_DELETE = About(
+    "Delete a service; what is not delivered yet is cancelled.",
+    Scope.HOOKS,
+    {204: None},
+    refusals=(404,),
+)
+_TEST = About(
+    "Send a service an event that says that it is a test.",
+    Scope.HOOKS,
+    {202: TestPut},
+    refusals=(404, 409),
+)
+_ROTATE = About(
+    "Give a service a new secret; for a day each attempt is signed with both.",
+    Scope.HOOKS,
+    {200: NewSecret},
+    refusals=(404, 409),
+)

@@ -1,0 +1,409 @@
+"""Deliveries for people: listed, shown with their attempts and their body, resent and cancelled.
+
+MongoDB is the truth (deliveries/delivery.py), so each act changes a document there, if nothing else
+changed it meanwhile. Redis hears of it by the filler, which brings in what is due; a delivery that
+Redis still holds is looked at in MongoDB before it is sent.
+
+========= ============================================= ==========================================
+state     resend                                        cancel
+========= ============================================= ==========================================
+open      is due now                                    cancelled; what is being sent is not cut off
+held      open, a new round                             cancelled
+delivered open, a new round                             refused: it arrived
+dead      open, a new round                             refused: nothing is sent any more
+cancelled open, a new round                             changes nothing
+========= ============================================= ==========================================
+
+A round has all attempts of the service. What has no body any more is not resent, nor what goes to a
+service that is disabled or deleted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pymongo import ASCENDING, DESCENDING
+from pymongo.collection import Collection
+
+from service.operator.accounts import NotDone
+from service.operator.audit import Operator, recorded
+from service.operator.connections import Collections
+from service.worker.deliveries.body import KEEP_DAYS
+from service.worker.deliveries.delivery import (
+    FINAL,
+    Delivery,
+    DeliveryState,
+    attempt_id,
+    delivery_in,
+    document_of,
+)
+from service.worker.deliveries.service import Format, ServiceState
+from service.worker.results.change import EventName
+from service.worker.results.database import Document
+from tracking.request import Account, account_and_id
+
+__all__ = [
+    "Delivery",
+    "DeliveryState",
+    "EventName",
+    "Resent",
+    "ShownDelivery",
+    "UnknownDelivery",
+    "Which",
+    "attempt_members",
+    "attempts_of",
+    "cancel",
+    "count_failed",
+    "deliveries_of",
+    "members",
+    "names_of_services",
+    "resend",
+    "resend_all",
+    "show",
+    "stop_all",
+]
+
+BATCH_SIZE = 500
+TRIES = 5
+"""An attempt changes a delivery once in seconds at most: more changes in a row are a defect."""
+
+FAILED = (DeliveryState.DEAD, DeliveryState.HELD)
+"""What is resent where no state is named."""
+
+FAILURES_MOST = 100
+
+
+class UnknownDelivery(NotDone):
+    """The account has no such delivery."""
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which deliveries of an account are meant: those that agree with all that is given.
+
+    `service` is the id of one. `since` and `until` bound when the event was noted. `behind`: only
+    what follows this delivery in the order in which they are read.
+    """
+
+    account: Account
+    service: str | None = None
+    state: DeliveryState | None = None
+    event: EventName | None = None
+    parcel: str | None = None
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    behind: tuple[dt.datetime, str] | None = None
+
+    def asked(self, order: int, states: Sequence[DeliveryState] = ()) -> Document:
+        """Ask for them; `states` where no state is given."""
+        wanted: Document = {"account": self.account}
+        named = {"service": self.service, "type": self.event, "parcel": self.parcel}
+        wanted |= {name: str(value) for name, value in named.items() if value is not None}
+        if self.state is not None or states:
+            wanted["state"] = {"$in": [*map(str, (self.state,) if self.state else states)]}
+        bounds = {"$gte": self.since, "$lt": self.until}
+        if given := {how: at for how, at in bounds.items() if at is not None}:
+            wanted["made_at"] = given
+        if self.behind is not None:
+            at, identity = self.behind
+            how = "$lt" if order == DESCENDING else "$gt"
+            same = {"made_at": at, "_id": {how: identity}}
+            wanted["$or"] = [{"made_at": {how: at}}, same]
+        return wanted
+
+    def target(self) -> Document:
+        """Say what is meant, for the record of an act."""
+        names = ("account", "service", "state", "event", "parcel", "since", "until")
+        given = {name: getattr(self, name) for name in names}
+        plain = {
+            name: str(each) if name in {"state", "event"} else each for name, each in given.items()
+        }
+        return {name: each for name, each in plain.items() if given[name] is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDelivery:
+    """All of one delivery: the name of its service, what is sent, and what was tried.
+
+    `body` is None where it is not kept any more; `attempts` are documents, the first one first.
+    """
+
+    delivery: Delivery
+    service: str
+    body: bytes | None
+    attempts: list[Document]
+
+
+@dataclass(slots=True)
+class Resent:
+    """How many deliveries are due again, and by id why others are not, FAILURES_MOST at most.
+
+    `behind` names the last one that was looked at, None where no more are meant.
+    """
+
+    done: int = 0
+    failed: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    behind: tuple[dt.datetime, str] | None = None
+
+    def refuse(self, delivery: Delivery, why: str) -> None:
+        """Count one that is not due again."""
+        self.failed += 1
+        if len(self.failures) < FAILURES_MOST:
+            self.failures[delivery.id] = why
+
+
+def deliveries_of(stores: Collections, which: Which, most: int) -> list[Delivery]:
+    """List deliveries, those of the newest events first. Raises PyMongoError."""
+    order = [("made_at", DESCENDING), ("_id", DESCENDING)]
+    found = stores.deliveries.find(which.asked(DESCENDING)).sort(order).limit(most)
+    return list(map(delivery_in, found))
+
+
+def names_of_services(stores: Collections, deliveries: Iterable[Delivery]) -> Mapping[str, str]:
+    """Find the names of their services by id, also of deleted ones. Raises PyMongoError."""
+    ids = sorted({each.service for each in deliveries})
+    found = stores.services.find({"_id": {"$in": ids}}, {"name": 1})
+    return {each["_id"]: each["name"] for each in found}
+
+
+def count_failed(stores: Collections, which: Which) -> int:
+    """Count what `resend_all` would send. Raises PyMongoError."""
+    return stores.deliveries.count_documents(which.asked(ASCENDING, FAILED))
+
+
+def members(delivery: Delivery, service: str) -> dict[str, Any]:
+    """Say what an account may know of a delivery; `service` is the name of its service."""
+    is_due = delivery.state is DeliveryState.OPEN
+    return {
+        "id": delivery.id,
+        "service": service,
+        "event": delivery.type.value,
+        "event_id": delivery.event,
+        "parcel": delivery.parcel or None,
+        "operation": account_and_id(delivery.operation)[1] or None,
+        "state": delivery.state.value,
+        "why": delivery.why,
+        "made": delivery.made,
+        "round": delivery.round,
+        "made_at": delivery.made_at,
+        "next_at": delivery.next_at if is_due else None,
+        "ended_at": delivery.ended_at,
+    }
+
+
+def attempt_members(row: Document) -> dict[str, Any]:
+    """Say what an account may know of an attempt."""
+    return {
+        "number": int(row["_id"].rpartition(".")[2]),
+        "at": row["at"],
+        "ms": round(row["ms"]),
+        "status": row["status"],
+        "failure": row["failure"],
+        "headers": dict(row["headers"]),
+        "body": bytes(row["body"]).decode("utf-8", "backslashreplace"),
+    }
+
+
+def show(stores: Collections, account: Account, identity: str) -> ShownDelivery:
+    """Show one. Raises UnknownDelivery, PyMongoError."""
+    delivery = _one(stores, account, identity)
+    service = stores.services.find_one({"_id": delivery.service}) or {}
+    event = stores.events.find_one({"_id": delivery.event}) or {}
+    bodies = event.get("bodies") or {}
+    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD)
+    rows = {"_id": {"$in": attempts_of(delivery)}}
+    attempts = list(stores.attempts.find(rows).sort("at"))
+    name = service.get("name", delivery.service)
+    return ShownDelivery(delivery, name, None if body is None else bytes(body), attempts)
+
+
+def attempts_of(delivery: Delivery) -> list[str]:
+    """Name the documents of its attempts: also one that is stored, and not counted yet."""
+    return [attempt_id(delivery.id, number) for number in range(1, delivery.made + 2)]
+
+
+def resend(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
+    """Have one sent now, with a new round where its last one is over.
+
+    Raises UnknownDelivery, NotDone, PyMongoError.
+    """
+    target = {"account": account, "delivery": identity}
+    with recorded(stores.audit, who, "delivery resend", target):
+        for _ in range(TRIES):
+            delivery = _one(stores, account, identity)
+            refused = _refused(stores, [delivery])
+            if delivery.id in refused:
+                raise NotDone(refused[delivery.id])
+            _keep_bodies(stores, [delivery], _now())
+            due = _due(delivery, _now())
+            if _changed(stores.deliveries, delivery, due):
+                return due
+    raise _restless(identity)
+
+
+def cancel(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
+    """Have one never sent again. Raises UnknownDelivery, NotDone, PyMongoError."""
+    target = {"account": account, "delivery": identity}
+    with recorded(stores.audit, who, "delivery cancel", target):
+        for _ in range(TRIES):
+            delivery = _one(stores, account, identity)
+            if delivery.state is DeliveryState.CANCELLED:
+                return delivery
+            if delivery.state in FINAL:
+                ended = (
+                    "it has arrived" if delivery.state is DeliveryState.DELIVERED else "it is dead"
+                )
+                raise NotDone(f"{ended}: nothing more is sent, so there is nothing to cancel")
+            over = replace(delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=_now())
+            if _changed(stores.deliveries, delivery, over):
+                return over
+    raise _restless(identity)
+
+
+def resend_all(
+    stores: Collections, who: Operator, which: Which, seconds: float, most: int | None = None
+) -> Resent:
+    """Have all sent now that are meant, the oldest first: FAILED ones, or those of one state.
+
+    Stops after `most`, or after so many seconds, at the end of a batch. Raises PyMongoError.
+    """
+    resent, ends = Resent(), time.monotonic() + seconds
+    with recorded(stores.audit, who, "delivery resend", which.target()) as outcome:
+        for batch in _batches(stores, which, most):
+            _resend_batch(stores, batch, resent)
+            resent.behind = (batch[-1].made_at, batch[-1].id)
+            if time.monotonic() >= ends:
+                break
+        else:
+            looked = resent.done + resent.failed
+            resent.behind = resent.behind if most is not None and looked >= most else None
+        outcome |= {"done": resent.done, "failed": resent.failed}
+    return resent
+
+
+def stop_all(stores: Collections, wanted: Document, why: str) -> int:
+    """Cancel what is open or held of some deliveries; tells how many. Raises PyMongoError."""
+    standing = {"state": {"$in": [DeliveryState.OPEN.value, DeliveryState.HELD.value]}}
+    over = {"state": DeliveryState.CANCELLED.value, "why": why, "ended_at": _now()}
+    return stores.deliveries.update_many(wanted | standing, {"$set": over}).modified_count
+
+
+def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[list[Delivery]]:
+    """Read those that are meant; what was resent is due now, and so it is not read again."""
+    left, order = most, [("made_at", ASCENDING), ("_id", ASCENDING)]
+    # What is noted from now on is not meant: a destination that fails would never let this end.
+    until = which.until or _now()
+    while left is None or left > 0:
+        size = BATCH_SIZE if left is None else min(BATCH_SIZE, left)
+        wanted = replace(which, until=until).asked(ASCENDING, FAILED)
+        batch = list(map(delivery_in, stores.deliveries.find(wanted).sort(order).limit(size)))
+        if not batch:
+            return
+        yield batch
+        if len(batch) < size:
+            return
+        which = replace(which, behind=(batch[-1].made_at, batch[-1].id))
+        left = None if left is None else left - len(batch)
+
+
+def _resend_batch(stores: Collections, batch: Sequence[Delivery], resent: Resent) -> None:
+    refused = _refused(stores, batch)
+    for each in batch:
+        if each.id in refused:
+            resent.refuse(each, refused[each.id])
+    good = [each for each in batch if each.id not in refused]
+    _keep_bodies(stores, good, _now())
+    for state in {each.state for each in good}:
+        same = [each.id for each in good if each.state is state]
+        wanted = {"_id": {"$in": same}, "state": state.value}
+        # All of a batch in one command: each document is changed as it stands then.
+        done = stores.deliveries.update_many(wanted, [{"$set": _due_in_mongodb(state)}])
+        resent.done += done.matched_count
+
+
+def _due(delivery: Delivery, now: dt.datetime) -> Delivery:
+    """Make a delivery due; of one that is open its round goes on."""
+    if delivery.state is DeliveryState.OPEN:
+        return replace(delivery, next_at=now)
+    return replace(
+        delivery,
+        state=DeliveryState.OPEN,
+        round=delivery.round + 1,
+        round_from=delivery.made,
+        next_at=now,
+        why="",
+        ended_at=None,
+    )
+
+
+def _due_in_mongodb(state: DeliveryState) -> Document:
+    """Say `_due` in MongoDB's words."""
+    if state is DeliveryState.OPEN:
+        return {"next_at": _now()}
+    return {
+        "state": DeliveryState.OPEN.value,
+        "round": {"$add": ["$round", 1]},
+        "round_from": "$made",
+        "next_at": _now(),
+        "why": "",
+        "ended_at": None,
+    }
+
+
+def _refused(stores: Collections, deliveries: Sequence[Delivery]) -> dict[str, str]:
+    """Say by id which of them cannot be sent, and why."""
+    ids = {"$in": sorted({each.service for each in deliveries})}
+    services = {each["_id"]: each for each in stores.services.find({"_id": ids})}
+    events = {"_id": {"$in": sorted({each.event for each in deliveries})}}
+    kept = {each["_id"] for each in stores.events.find(events, {"_id": 1})}
+    refused = {}
+    for each in deliveries:
+        service = services.get(each.service, {"state": ServiceState.DELETED, "name": each.service})
+        if why := _SERVICE.get(service["state"], "").format(name=service["name"]):
+            refused[each.id] = why
+        elif each.event not in kept:
+            refused[each.id] = "its body is not kept any more: nobody can send it again"
+    return refused
+
+
+_SERVICE: Mapping[str, str] = {
+    ServiceState.DELETED: "its service {name} is deleted: nothing is sent there any more",
+    ServiceState.DISABLED: "its service {name} is disabled: make it active first, then resend",
+}
+
+
+def _keep_bodies(stores: Collections, deliveries: Sequence[Delivery], now: dt.datetime) -> None:
+    """Let the bodies stay as long as what is sent may need them. Call it before the change."""
+    events = {"_id": {"$in": sorted({each.event for each in deliveries})}}
+    until = now + dt.timedelta(days=KEEP_DAYS)
+    if deliveries:
+        stores.events.update_many(events, {"$max": {"until": until}})
+
+
+def _one(stores: Collections, account: Account, identity: str) -> Delivery:
+    found = stores.deliveries.find_one({"_id": identity, "account": account})
+    if found is None:
+        raise UnknownDelivery(f"there is no delivery {identity}")
+    return delivery_in(found)
+
+
+def _changed(deliveries: Collection[Document], was: Delivery, to: Delivery) -> bool:
+    """Change a delivery if it is still as it was: false where it is not."""
+    before, after = document_of(was), document_of(to)
+    same: dict[str, Any] = {name: before[name] for name in ("_id", "state", "round", "made")}
+    change = {name: value for name, value in after.items() if before[name] != value}
+    return bool(deliveries.update_one(same, {"$set": change}).matched_count)
+
+
+def _restless(identity: str) -> NotDone:
+    return NotDone(f"{identity} changes all the time: try again in a moment")
+
+
+def _now() -> dt.datetime:
+    now = dt.datetime.now(dt.UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)  # as MongoDB keeps it

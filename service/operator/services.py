@@ -1,0 +1,405 @@
+"""Services of accounts, made and changed by people and programs while workers run.
+
+A service is stored in MongoDB first; then the revision of the rules is raised there and in Redis,
+so that no step grants a call by what was known before (docs/decisions/0023). Where Redis is away
+the change is stored all the same: every process reads services again within UNHEARD_SECONDS.
+
+How many an account has, and made today, is kept by unique indexes: a service takes one of so many
+places, and of two who take the same at once MongoDB refuses one, who takes the next.
+
+Every act is recorded in `audit`; of headers and of the destination, which may hold secrets, it
+says only that they were set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import random
+import re
+import secrets as randomness
+import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from pymongo import ReturnDocument
+from pymongo.errors import DuplicateKeyError
+from redis.asyncio import Redis
+
+from limits.admin.pause import Pauses
+from limits.admin.running import late_workers
+from limits.rules import Rules
+from limits.workers import LIVES_SECONDS
+from service.config.schema import Config
+from service.operator.accounts import NotDone, insist_on
+from service.operator.audit import Operator, recorded
+from service.operator.connections import Collections, redis_of
+from service.operator.service_wishes import BadWish, Wishes, members, new_sealing_key, read_wishes
+from service.worker.deliveries.body import event_document, standard
+from service.worker.deliveries.delivery import Delivery, delivery_id, event_id
+from service.worker.deliveries.delivery import document_of as delivery_document
+from service.worker.deliveries.keeping import BATCH, PERIOD_SECONDS, cancel_some
+from service.worker.deliveries.secret_box import BadKeys, SecretBox
+from service.worker.deliveries.service import (
+    Service,
+    ServiceState,
+    document_of,
+    new_service_id,
+    service_in,
+)
+from service.worker.deliveries.signing import new_secret
+from service.worker.results.change import EventName
+from service.worker.results.database import Document, indexes_for, make_indexes, names_of
+from service.worker.results.limit_changes import note_change
+from tracking.errors import LimitsBroken, LimitsDown
+from tracking.line import DELIVERY, Line
+from tracking.request import Account
+
+__all__ = [
+    "BadWish",
+    "Made",
+    "MadeTooMany",
+    "NoKeys",
+    "Service",
+    "ServiceConflict",
+    "Services",
+    "UnknownService",
+    "Wishes",
+    "heard_by_all",
+    "members",
+    "new_sealing_key",
+]
+
+NAME = re.compile(r"[a-z0-9]{1,20}")
+
+WAIT_SECONDS = 5.0
+"""How long a maker waits until every process knows a service: a sweep, mostly."""
+
+LOOK_SECONDS = 0.1
+
+UNHEARD_SECONDS = 1.3 * PERIOD_SECONDS
+"""Within which every process reads the services again by itself."""
+
+CANCEL_SECONDS = 2.0
+"""For deliveries of a deleted service; workers cancel what is left."""
+
+SECRETS_MOST = 5
+"""Secrets that sign at once: receivers compare each signature."""
+
+TRIES = 1_000
+"""Of a place, with others who make services of the account at the same time."""
+
+DAY_SECONDS = 86_400.0
+
+
+class UnknownService(NotDone):
+    """The account has no service of this name."""
+
+
+class ServiceConflict(NotDone):
+    """The name is taken, or the account has as many services as it may."""
+
+
+class MadeTooMany(NotDone):
+    """The account made as many services today as it may."""
+
+
+class NoKeys(NotDone):
+    """Secrets cannot be encrypted here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A service that was made or changed; `secret` is shown this once, where there is a new one.
+
+    `hears_from`: from when on it hears of every change, None: from now on. `late`: processes that
+    did not know it by then, "host pid"; those of a version before never will.
+    """
+
+    service: Service
+    secret: str | None = None
+    hears_from: dt.datetime | None = None
+    late: tuple[str, ...] = ()
+
+
+class Services:
+    """The services of all accounts. Everything raises PyMongoError, and NotDone with the fix."""
+
+    def __init__(self, config: Config, stores: Collections) -> None:
+        self._config = config
+        self._stores = stores
+
+    def of(self, account: Account) -> list[Service]:
+        """List an account's services by name."""
+        found = self._stores.services.find(_live(account)).sort("name")
+        return [service_in(each) for each in found]
+
+    def named(self, account: Account, name: str) -> Service:
+        """Find one service. Raises UnknownService."""
+        found = self._stores.services.find_one(_live(account, name))
+        if found is None:
+            raise _unknown(name)
+        return service_in(found)
+
+    def make(self, who: Operator, account: Account, name: str, wishes: Wishes) -> Made:
+        """Make a service; returns once every live process knows it, or after WAIT_SECONDS."""
+        with self._recorded(who, "service make", account, name, wishes) as outcome:
+            if not NAME.fullmatch(name):
+                raise BadWish("name", "write 1 to 20 of a-z and 0-9")
+            if "destination" not in wishes:
+                raise BadWish("destination", "say where deliveries go: https://…")
+            insist_on(self._stores, account)
+            box, wished = self._box(), read_wishes(self._config, account, wishes)
+            secret, document = new_secret(), self._plain(account, name)
+            document |= wished | _secrets([box.closed(secret, document["_id"])])
+            make_indexes(self._stores.services, indexes_for(names_of(self._config))["services"])
+            self._insert(account, document)
+            outcome["service"] = document["_id"]
+            try:
+                insist_on(self._stores, account)
+            except NotDone:
+                self._end_all({"_id": document["_id"]})
+                raise
+            return self._announced(service_in(document), secret, waits=True)
+
+    def change(self, who: Operator, account: Account, name: str, wishes: Wishes) -> Made:
+        """Change what is named. A service that is made active goes on at once."""
+        with self._recorded(who, "service change", account, name, wishes):
+            wished = read_wishes(self._config, account, wishes)
+            if not wished:
+                return Made(self.named(account, name))
+            changed = self._stores.services.find_one_and_update(
+                _live(account, name), {"$set": wished}, return_document=ReturnDocument.AFTER
+            )
+            if changed is None:
+                raise _unknown(name)
+            goes_on = wished.get("state") == ServiceState.ACTIVE
+            return self._announced(service_in(changed), goes_on=goes_on)
+
+    def delete(self, who: Operator, account: Account, name: str) -> Service:
+        """Delete a service; its deliveries that are open or held are cancelled."""
+        with self._recorded(who, "service delete", account, name):
+            service = self.named(account, name)
+            if not self._end_all(_live(account, name) | {"_id": service.id}):
+                raise _unknown(name)
+            self._announced(service, goes_on=True)
+            self._cancel([service])
+        return service
+
+    def end(self, who: Operator, account: Account) -> int:
+        """Delete all services of an account; tells how many there were."""
+        with self._recorded(who, "services end", account, "") as outcome:
+            services = self.of(account)
+            outcome["services"] = ended = self._end_all(_live(account))
+            for each in services[:1]:
+                self._announced(each, goes_on=True)
+            self._cancel(services)
+        return ended
+
+    def rotate(
+        self, who: Operator, account: Account, name: str, keep_seconds: float = DAY_SECONDS
+    ) -> Made:
+        """Make a new secret; those of before sign beside it for so long."""
+        with self._recorded(who, "service secret rotate", account, name):
+            box, secret = self._box(), new_secret()
+            while True:
+                service, now = self.named(account, name), _now()
+                ends_at = now + dt.timedelta(seconds=keep_seconds)
+                before = [
+                    {"text": each.text, "ends_at": min(each.ends_at or ends_at, ends_at)}
+                    for each in service.secrets
+                    if each.ends_at is None or each.ends_at > now
+                ]
+                if len(before) >= SECRETS_MOST:
+                    why = f"{len(before)} secrets sign already: wait until the oldest has ended"
+                    raise ServiceConflict(f"{why}, at {before[-1]['ends_at']:%H:%M} UTC")
+                made = _secrets([box.closed(secret, service.id)])["secrets"]
+                # Of two who rotate at once the second sees what the first has made.
+                changed = self._stores.services.find_one_and_update(
+                    _live(account, name) | {"_id": service.id, "secrets": _as_kept(service)},
+                    {"$set": {"secrets": made + before}},
+                    return_document=ReturnDocument.AFTER,
+                )
+                if changed is not None:
+                    return self._announced(service_in(changed), secret)
+
+    def test(self, who: Operator, account: Account, name: str) -> Delivery:
+        """Have an event delivered that says of itself that it is a test."""
+        with self._recorded(who, "service test", account, name) as outcome:
+            service, now = self.named(account, name), _now()
+            change, event = randomness.token_hex(16), EventName.PARCEL_CHANGED
+            written = event_document(
+                name=event_id(change, event),
+                account=account,
+                event=event,
+                at=now,
+                bodies={service.format: standard(event, now, {"test": True})},
+            )
+            made = Delivery(
+                delivery_id(change, event, service.id),
+                service.id,
+                account,
+                written["_id"],
+                event,
+                made_at=now,
+                next_at=now,
+            )
+            self._stores.events.insert_one(written)
+            self._stores.deliveries.insert_one(delivery_document(made))
+            outcome["delivery"] = made.id
+        return made
+
+    def _recorded(
+        self, who: Operator, act: str, account: Account, name: str, wishes: Wishes | None = None
+    ) -> AbstractContextManager[Document]:
+        target: Document = {"account": account, "service": name}
+        if wishes is not None:
+            target["set"] = sorted(wishes)
+            target |= {each: wishes[each] for each in ("state", "events") if each in wishes}
+        return recorded(self._stores.audit, who, act, target)
+
+    def _box(self) -> SecretBox:
+        try:
+            return SecretBox.of(self._config.webhooks.keys)
+        except BadKeys as error:
+            raise NoKeys(
+                f"secrets of services cannot be kept: {error}. `python worker.py service key` "
+                "prints a key: set it as TRACKER_WEBHOOKS__KEYS, or its file as "
+                "TRACKER_WEBHOOKS__KEYS_FILE, for api and all workers, and start these again"
+            ) from error
+
+    def _plain(self, account: Account, name: str) -> Document:
+        webhooks = self._config.webhooks
+        return document_of(
+            Service(
+                new_service_id(),
+                account,
+                name,
+                "",
+                (),
+                made_at=_now(),
+                concurrent=webhooks.concurrent,
+                per_second=webhooks.per_second,
+                attempts=webhooks.attempts,
+                timeout_seconds=webhooks.timeout_seconds,
+            )
+        )
+
+    def _insert(self, account: Account, document: Document) -> None:
+        for _ in range(TRIES):
+            document |= self._place(account)
+            try:
+                self._stores.services.insert_one(document)
+            except DuplicateKeyError as error:
+                if "name" in (error.details or {}).get("keyPattern", {}):
+                    name = document["name"]
+                    raise ServiceConflict(f"there is a service {name} already") from error
+                time.sleep(random.uniform(0.0, 0.02))
+            else:
+                return
+        raise ServiceConflict("too many make services of this account: try again")
+
+    def _place(self, account: Account) -> Document:
+        """Find a free place among those that an account has, and the next of today."""
+        webhooks, services = self._config.webhooks, self._stores.services
+        taken = {each.get("slot") for each in services.find(_live(account), {"slot": 1})}
+        slot = next((each for each in range(webhooks.services_most) if each not in taken), None)
+        if slot is None:
+            why = f"there are {len(taken)} services, as many as an account may have"
+            raise ServiceConflict(f"{why} (`[webhooks] services_most`): delete one first")
+        today = f"{_now():%Y-%m-%d}"
+        made = services.count_documents(
+            {"account": account, "made_as": {"$gt": today, "$lt": f"{today}~"}}
+        )
+        if made >= webhooks.made_a_day:
+            why = f"{made} services were made today, as many as an account may make in a day"
+            raise MadeTooMany(f"{why} (`[webhooks] made_a_day`): go on tomorrow, UTC, or reuse one")
+        return {"live": True, "slot": slot, "made_as": f"{today} {made + 1:06}"}
+
+    def _end_all(self, which: Document) -> int:
+        gone = {
+            "state": ServiceState.DELETED.value,
+            "deleted_at": _now(),
+            "secrets": [],
+            "headers": {},
+        }
+        ended = self._stores.services.update_many(which, {"$set": gone, "$unset": {"live": ""}})
+        return ended.modified_count
+
+    def _cancel(self, services: list[Service]) -> None:
+        ends = time.monotonic() + CANCEL_SECONDS
+        for each in services:
+            while time.monotonic() < ends:
+                if cancel_some(self._stores.deliveries, each.id) < BATCH:
+                    break
+
+    def _announced(
+        self,
+        service: Service,
+        secret: str | None = None,
+        *,
+        waits: bool = False,
+        goes_on: bool = False,
+    ) -> Made:
+        """Have every process hear of it; `goes_on` ends what stopped its line."""
+        revision, now = note_change(self._stores.limits), _now()
+
+        async def announce() -> tuple[str, ...]:
+            async with redis_of(self._config) as redis:
+                await _revise(redis, service.line, revision, goes_on=goes_on)
+                return await heard_by_all(redis, revision) if waits else ()
+
+        try:
+            late, within = asyncio.run(announce()), LIVES_SECONDS
+        except (LimitsDown, LimitsBroken):
+            late, within = ("",), UNHEARD_SECONDS
+        if not late:
+            return Made(service, secret)
+        names = tuple(filter(None, late))
+        return Made(service, secret, now + dt.timedelta(seconds=within), names)
+
+
+async def heard_by_all(
+    redis: Redis, revision: int, seconds: float = WAIT_SECONDS
+) -> tuple[str, ...]:
+    """Wait until every live process goes by a revision; names those that do not after `seconds`.
+
+    Raises LimitsDown. A process that vanished is not waited for: it is known to be gone by who runs
+    beside it, and to all others once LIVES_SECONDS are over.
+    """
+    ends = time.monotonic() + seconds
+    while late := await late_workers(redis, revision):
+        if time.monotonic() >= ends:
+            break
+        await asyncio.sleep(LOOK_SECONDS)
+    return tuple(late)
+
+
+async def _revise(redis: Redis, line: Line, revision: int, *, goes_on: bool) -> None:
+    pauses = Pauses(redis, lambda _: Rules(kind=DELIVERY))
+    await pauses.revise(line, revision)
+    if goes_on:
+        await pauses.resume(line)
+
+
+def _live(account: Account, name: str | None = None) -> Document:
+    which: Document = {"account": account, "state": {"$ne": ServiceState.DELETED.value}}
+    return which if name is None else which | {"name": name}
+
+
+def _as_kept(service: Service) -> list[Document]:
+    return [{"text": each.text, "ends_at": each.ends_at} for each in service.secrets]
+
+
+def _secrets(texts: list[str]) -> Document:
+    return {"secrets": [{"text": text, "ends_at": None} for text in texts]}
+
+
+def _unknown(name: str) -> UnknownService:
+    return UnknownService(f"there is no service {name[:40]}")
+
+
+def _now() -> dt.datetime:
+    # As MongoDB keeps it.
+    now = dt.datetime.now(dt.UTC)
+    return now.replace(microsecond=now.microsecond // 1_000 * 1_000)

@@ -1,0 +1,260 @@
+"""Alerts: people hear once that something is in trouble, and once that it is well again.
+
+=================== ============================================ ==================================
+in trouble          when                                         who hears
+=================== ============================================ ==================================
+a service           health.py says so                            its account
+an account          deliveries beyond its bounds are given up    the account
+a courier's         refused, and its line stands                 operators
+credentials
+requests            some died in the last day                    operators
+=================== ============================================ ==================================
+
+What people were alerted of stands in the collection `alerts` (health.Alert). Each step is a
+compare-and-set there; only then its mail is written down under a name of its own (mail.py) and its
+event made, and only then it is noted as said. A process that vanishes in between leaves that to the
+next look, and a repetition makes nothing twice. Without a server for mails, or an address, the log
+and the events say it alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pymongo import DESCENDING
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+
+from service.observe.events import Event
+from service.observe.log import emit
+from service.worker.deliveries.alert_texts import MailText, Matter, raised, resolved, site_of
+from service.worker.deliveries.health import Alert, Step, Trouble, alert_in, step_of, trouble_of
+from service.worker.deliveries.keeper import COUNTS, TOO_MANY
+from service.worker.deliveries.mail import write_mail
+from service.worker.deliveries.service import ServiceState
+from service.worker.results.change import EventName
+from service.worker.results.connection import Store
+from service.worker.results.database import Collections, Document
+from tracking.errors import AWAY
+
+PERIOD_SECONDS = 5.0
+
+DEAD_FOR = dt.timedelta(days=1)
+"""Requests die one by one: people hear of the first, and by the digest of how many."""
+
+GIVEN_UP_FOR = dt.timedelta(hours=1)
+
+_IN_TROUBLE = {
+    "$or": [
+        {"health.failing_since": {"$ne": None}, "state": {"$ne": ServiceState.DELETED.value}},
+        {"state": ServiceState.DISABLED.value},
+    ]
+}
+
+
+class TellServices(Protocol):
+    """Makes an event of an account's service, for its other services."""
+
+    async def __call__(
+        self, event: EventName, service: Document, change: str, at: dt.datetime
+    ) -> None:
+        """Make it, once for each `change`. Raises ResultsDown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Who hears by mail. `by_mail` False: nobody, as no server is set."""
+
+    by_mail: bool = False
+    operators: str = ""
+
+
+Found = Mapping[str, tuple[Matter, Trouble]]
+"""What is in trouble, by the ids of alerts."""
+
+
+class Alerts:
+    """Looks for trouble every few seconds, until cancelled."""
+
+    def __init__(
+        self,
+        store: Store,
+        addresses: Addresses,
+        refused: Callable[[], Awaitable[Sequence[str]]],
+        tell: TellServices,
+        is_ours: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`refused` lists the couriers that refused our credentials; raises LimitsDown."""
+        self._store = store
+        self._addresses = addresses
+        self._refused = refused
+        self._tell = tell
+        self._is_ours = is_ours
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            if self._is_ours():
+                with suppress(*AWAY):  # said elsewhere; the next look says it
+                    await self.look()
+            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+
+    async def look(self, now: dt.datetime | None = None) -> None:
+        """Take every step that is due. Raises LimitsDown, ResultsDown."""
+        now = now or dt.datetime.now(dt.UTC)
+        slugs = await self._refused()
+        store = self._store
+        alerts = {each.id: each for each in await store.in_background(read_alerts, store)}
+        found = dict(await store.in_background(in_trouble, store, alerts, now))
+        for slug in slugs:
+            name = f"credentials:{slug}"
+            since = alerts[name].since if name in alerts else now
+            found[name] = Matter("credentials", slug), Trouble(since, "auth_failed", grave=True)
+        for name in [*found, *(alerts.keys() - found.keys())]:
+            trouble = found[name][1] if name in found else None
+            alert = alerts.get(name)
+            if step := None if alert and alert.resolved_at else step_of(alert, trouble, now):
+                alert = await store.in_background(
+                    take_step, store.alerts, step, changed(name, step, alert, found.get(name), now)
+                )
+            if alert and (alert.resolved_at or not alert.told):
+                await self._say(alert)
+
+    async def _say(self, alert: Alert) -> None:
+        """Say what an alert has not said yet, then note that it did."""
+        store = self._store
+        matter, service = await store.in_background(matter_of, store, alert)
+        if matter is not None:
+            over = alert.resolved_at is not None
+            event = Event.ALERT_OVER if over else Event.ALERTED
+            about = f"{matter.kind} {matter.name}"
+            emit(event, alert=about, account=matter.account, why=alert.why)
+            if service is not None and alert.grave:
+                which = EventName.SERVICE_RECOVERED if over else EventName.SERVICE_DISABLED
+                await self._tell(which, service, mail_name(alert), alert.resolved_at or alert.since)
+            text = (
+                resolved(matter, alert.since)
+                if over
+                else raised(matter, alert.since, alert.why, grave=alert.grave)
+            )
+            if self._addresses.by_mail:
+                await store.in_background(self._write_mail, alert, matter, text)
+        await store.in_background(note_said, store.alerts, alert)
+
+    def _write_mail(self, alert: Alert, matter: Matter, text: MailText) -> None:
+        to = self._addresses.operators
+        if matter.account:
+            to = address_of(self._store, matter.account)
+        if to:
+            write_mail(self._store.mails, mail_name(alert), to, *text)
+
+
+def changed(
+    name: str,
+    step: Step,
+    alert: Alert | None,
+    found: tuple[Matter, Trouble] | None,
+    now: dt.datetime,
+) -> Alert:
+    """Make what an alert is after a step."""
+    if alert is None or step in {Step.RAISE, Step.ESCALATE}:
+        if found is None:
+            raise LookupError(f"nothing is wrong with {name}")
+        matter, trouble = found
+        episode = alert.episode if alert else secrets.token_hex(16)
+        return Alert(name, matter.account, episode, trouble.since, trouble.why, trouble.grave)
+    if step is Step.RESOLVE:
+        return dataclasses.replace(alert, resolved_at=now)
+    return dataclasses.replace(alert, well_since=now if step is Step.REST else None)
+
+
+def mail_name(alert: Alert) -> str:
+    """Name the mail, and the event, that an alert is to make next: the same for each repetition."""
+    if alert.resolved_at:
+        return f"{alert.episode}.resolved"
+    return f"{alert.episode}.{alert.why}.{alert.since:%Y%m%d%H%M%S}"
+
+
+def take_step(alerts: Collection[Document], step: Step, to: Alert) -> Alert | None:
+    """Change an alert as long as it is that of this episode; None: somebody else was faster.
+
+    Raises PyMongoError.
+    """
+    document = dataclasses.asdict(to)
+    name = document.pop("id")
+    if step is Step.RAISE:
+        try:
+            alerts.insert_one({"_id": name, **document})
+        except DuplicateKeyError:
+            return None
+        return to
+    still = {"_id": name, "episode": to.episode, "resolved_at": None}
+    if step is Step.ESCALATE:
+        still["since"] = {"$ne": to.since}
+    return to if alerts.update_one(still, {"$set": document}).modified_count else None
+
+
+def note_said(alerts: Collection[Document], alert: Alert) -> None:
+    """Note that an alert has said what it is about; a resolved one goes. Raises PyMongoError."""
+    this = {"_id": alert.id, "episode": alert.episode}
+    if alert.resolved_at:
+        alerts.delete_one({**this, "resolved_at": alert.resolved_at})
+    else:
+        alerts.update_one(
+            {**this, "since": alert.since, "why": alert.why}, {"$set": {"told": True}}
+        )
+
+
+def read_alerts(store: Collections) -> list[Alert]:
+    """Read all alerts. Raises PyMongoError."""
+    return [alert_in(each) for each in store.alerts.find({"episode": {"$exists": True}})]
+
+
+def in_trouble(
+    store: Collections, alerts: Mapping[str, Alert], now: dt.datetime
+) -> Iterator[tuple[str, tuple[Matter, Trouble]]]:
+    """Find what is in trouble by what MongoDB has. Raises PyMongoError."""
+    for each in store.services.find(_IN_TROUBLE):
+        if trouble := trouble_of(each):
+            yield f"service:{each['_id']}", (_matter_of_service(each), trouble)
+    dead = store.dead.find_one(
+        {"at": {"$gt": now - DEAD_FOR}}, {"at": 1}, sort=[("at", DESCENDING)]
+    )
+    if dead:
+        since = alerts["dead"].since if "dead" in alerts else dead["at"]
+        yield "dead", (Matter("dead", "requests"), Trouble(since, "dead", grave=True))
+    counts = store.alerts.find_one({"_id": COUNTS}, {"given_up": 1}) or {}
+    for account, given_up in (counts.get("given_up") or {}).items():
+        if given_up["at"] > now - GIVEN_UP_FOR:
+            name = f"given_up:{account}"
+            since = alerts[name].since if name in alerts else given_up["at"]
+            matter = Matter("given_up", account, account)
+            yield name, (matter, Trouble(since, TOO_MANY, grave=True))
+
+
+def matter_of(store: Collections, alert: Alert) -> tuple[Matter | None, Document | None]:
+    """Find what an alert is about, and its service; None of one that is not there any more."""
+    kind, _, name = alert.id.partition(":")
+    if kind != "service":
+        return Matter(kind, name or "requests", alert.account), None
+    found = store.services.find_one({"_id": name, "state": {"$ne": ServiceState.DELETED.value}})
+    return (_matter_of_service(found), found) if found else (None, None)
+
+
+def address_of(store: Collections, account: str) -> str:
+    """Find the address that an account wants its alerts at, "" for none. Raises PyMongoError."""
+    found: dict[str, Any] = store.accounts.find_one({"_id": account}, {"alerts": 1}) or {}
+    return found.get("alerts") or ""
+
+
+def _matter_of_service(document: Document) -> Matter:
+    site = site_of(document["destination"])
+    return Matter("service", document["name"], document["account"], site)

@@ -1,0 +1,149 @@
+"""Mails: written down in the collection `mails`, and sent by one process at a time.
+
+========== =====================================================================================
+member     is
+========== =====================================================================================
+`_id`      names what the mail is about, so that the same mail is written once; its Message-ID
+`to`, `subject`, `text`
+`made_at`  when it was written down
+`next_at`  when it is tried next; a sender moves that ahead first, so that no other one tries it
+`tries`    how often it was tried
+`ended_at` when the server took it, or it was given up; 30 days later it goes
+`error`    why it was given up, or was not taken the last time
+========== =====================================================================================
+
+A process that vanishes between the server's acceptance and its note leaves the mail to be sent once
+more, under the same Message-ID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from email.message import EmailMessage
+from email.utils import format_datetime
+
+import aiosmtplib
+from pymongo import ReturnDocument
+from pymongo.collection import Collection
+
+from service.config.schema import Mail
+from service.observe.events import Event
+from service.observe.log import emit
+from service.worker.results.connection import Store
+from service.worker.results.database import Document
+from tracking.errors import AWAY
+
+PERIOD_SECONDS = 5.0
+TIMEOUT_SECONDS = 30.0
+"""How long a server may take for one mail."""
+
+CLAIM = dt.timedelta(minutes=2)
+"""For so long nobody else tries a mail that is being sent."""
+
+FIRST = dt.timedelta(minutes=1)
+CAP = dt.timedelta(hours=2)
+GIVE_UP_AFTER = dt.timedelta(days=3)
+"""A mail is tried after 1, 2, 4 … minutes, then every two hours: 40 times in three days."""
+
+TOGETHER_MOST = 50
+"""Mails of one look: a server that answers slowly keeps none longer from being claimed again."""
+
+
+def write_mail(mails: Collection[Document], name: str, to: str, subject: str, text: str) -> None:
+    """Write a mail down, once. Raises PyMongoError: repeat it."""
+    now = dt.datetime.now(dt.UTC)
+    mail = {"to": to, "subject": subject, "text": text, "made_at": now, "next_at": now}
+    made = mail | {"tries": 0, "ended_at": None, "error": ""}
+    mails.update_one({"_id": name}, {"$setOnInsert": made}, upsert=True)
+
+
+class Mailer:
+    """Sends what is written down, until cancelled."""
+
+    def __init__(
+        self, store: Store, smtp: Mail, is_ours: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`is_ours`: whether this process is to look for mails."""
+        self._store = store
+        self._smtp = smtp
+        self._is_ours = is_ours
+
+    async def run(self) -> None:
+        """Send every few seconds, until cancelled."""
+        while True:
+            if self._smtp.host and self._is_ours():
+                with suppress(*AWAY):  # said elsewhere; mails wait
+                    await self.look()
+            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+
+    async def look(self) -> None:
+        """Send the mails that are due. Raises ResultsDown."""
+        mails = self._store.mails
+        for _ in range(TOGETHER_MOST):
+            mail = await self._store.in_background(claim, mails, dt.datetime.now(dt.UTC))
+            if mail is None:
+                return
+            error = await send(self._smtp, mail)
+            now = dt.datetime.now(dt.UTC)
+            given_up = bool(error) and now - mail["made_at"] >= GIVE_UP_AFTER
+            if error:
+                event = Event.MAIL_LOST if given_up else Event.MAIL_WAITS
+                emit(event, mail=mail["_id"], error=error, server=f"{self._smtp.host}")
+            ended_at = now if given_up or not error else None
+            next_at = now + min(CAP, FIRST * 2 ** min(mail["tries"] - 1, 10))
+            change = {"ended_at": ended_at, "next_at": next_at, "error": error}
+            await self._store.in_background(note_sent, mails, mail["_id"], change)
+
+
+def claim(mails: Collection[Document], now: dt.datetime) -> Document | None:
+    """Take the oldest mail that is due, for a while; None: none is. Raises PyMongoError."""
+    due = {"ended_at": None, "next_at": {"$lte": now}}
+    change = {"$set": {"next_at": now + CLAIM}, "$inc": {"tries": 1}}
+    return mails.find_one_and_update(
+        due, change, sort=[("next_at", 1)], return_document=ReturnDocument.AFTER
+    )
+
+
+def note_sent(mails: Collection[Document], name: str, change: Document) -> None:
+    """Note what became of a try. Raises PyMongoError."""
+    mails.update_one({"_id": name}, {"$set": change})
+
+
+async def send(smtp: Mail, mail: Document) -> str:
+    """Hand a mail to the server; tells why it was not taken, "" if it was."""
+    try:
+        await aiosmtplib.send(
+            message_of(smtp, mail),
+            hostname=smtp.host,
+            port=smtp.port,
+            use_tls=smtp.tls == "tls",
+            start_tls=smtp.tls == "starttls",
+            username=smtp.user or None,
+            password=smtp.password or None,
+            timeout=TIMEOUT_SECONDS,
+        )
+    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"[:500]
+    return ""
+
+
+def message_of(smtp: Mail, mail: Document) -> EmailMessage:
+    """Make the message of a mail: plain text, the same for each try."""
+    message = EmailMessage()
+    message["From"] = smtp.sender
+    message["To"] = mail["to"]
+    message["Subject"] = mail["subject"]
+    message["Date"] = format_datetime(mail["made_at"])
+    message["Message-ID"] = f"<{mail['_id']}@{smtp.sender.rpartition('@')[2]}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(mail["text"])
+    return message
+
+
+def waiting_mails(mails: Collection[Document]) -> Sequence[Document]:
+    """List the mails that are not sent, the oldest first. Raises PyMongoError."""
+    return list(mails.find({"ended_at": None}).sort("made_at"))

@@ -1,0 +1,269 @@
+"""Deliveries in MongoDB: what an attempt reads and writes, and what is due.
+
+========================= ==========================================================================
+`read`                    a delivery with the bodies of its event, and its next attempt's row, if it
+                          stands: all as a majority has them
+`note`                    the row of an attempt; one that stands already stays as it is
+`move`                    a compare-and-set on (round, made). Where somebody held or cancelled the
+                          delivery meanwhile, a failure only counts the attempt; who was delivered
+                          to is delivered
+`due`, `head`, `later_on` what is brought in next
+========================= ==========================================================================
+
+Plain functions do it; `Deliveries` runs them for many callers at once, and `Due` for the filler,
+both beside the thread that stores answers of couriers. Each may be repeated.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from pymongo import ASCENDING, ReadPreference, UpdateOne
+from pymongo.collection import Collection
+from pymongo.read_concern import ReadConcern
+
+from service.worker.deliveries.delivery import (
+    Delivery,
+    DeliveryState,
+    attempt_id,
+    delivery_in,
+    document_of,
+)
+from service.worker.results.connection import Batches, Store
+from service.worker.results.database import Collections, Document, log_refused
+from service.worker.results.failure import faults_of
+
+READ_TOGETHER, WRITTEN_TOGETHER = 50, 500
+"""Bodies are up to 256 KiB, rows up to some 20 KiB."""
+
+ORDER = [("next_at", ASCENDING), ("_id", ASCENDING)]
+BY_EVENT = [("made_at", ASCENDING), ("_id", ASCENDING)]
+
+_MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at")
+_COUNTED = ("made", "round_from", "why")
+
+
+class Found(NamedTuple):
+    """A delivery as a majority has it. `row`: of its attempt made + 1, None where none stands."""
+
+    delivery: Delivery
+    bodies: Mapping[str, bytes] | None
+    row: Document | None
+
+
+class Move(NamedTuple):
+    """A delivery as it was read, and as it is to be."""
+
+    was: Delivery
+    to: Delivery
+
+
+def read(stores: Collections, ids: Sequence[str]) -> list[Found | None]:
+    """Read deliveries; None for one that is not there. Raises PyMongoError."""
+    wanted = {"_id": {"$in": list(set(ids))}}
+    found = {each["_id"]: delivery_in(each) for each in _majority(stores.deliveries).find(wanted)}
+    rows = _by_id(stores.attempts, [attempt_id(each.id, each.made + 1) for each in found.values()])
+    events = _by_id(stores.events, [each.event for each in found.values()])
+    told: list[Found | None] = []
+    for each in map(found.get, ids):
+        if each is None:
+            told.append(None)
+            continue
+        bodies = events.get(each.event, {}).get("bodies")
+        told.append(Found(each, bodies, rows.get(attempt_id(each.id, each.made + 1))))
+    return told
+
+
+def note(attempts: Collection[Document], rows: Sequence[Document]) -> list[tuple[str, str]]:
+    """Write rows of attempts; tells which MongoDB refuses. Raises PyMongoError."""
+    faults = faults_of(partial(attempts.insert_many, rows, ordered=False))
+    return [(rows[index]["_id"], why) for index, why in faults.refused.items()]
+
+
+def move_each(deliveries: Collection[Document], moves: Sequence[Move]) -> list[bool]:
+    """Move deliveries on; whether each is as it is to be now, or counted. Raises PyMongoError."""
+    done = deliveries.bulk_write([_set(each) for each in moves], ordered=False)
+    if done.matched_count == len(moves):
+        return [True] * len(moves)
+    # Somebody held or cancelled some, or this was done before.
+    counted = [_count(each) for each in moves if each.to.state is not DeliveryState.DELIVERED]
+    if counted:
+        deliveries.bulk_write(counted, ordered=False)
+    wanted = {"_id": {"$in": [each.was.id for each in moves]}}
+    now = {each["_id"]: each for each in deliveries.find(wanted, {"round": 1, "made": 1})}
+    return [_stands(now.get(each.was.id), each.to) for each in moves]
+
+
+def move(deliveries: Collection[Document], was: Delivery, to: Delivery) -> bool:
+    """Move one delivery on, as `move_each`."""
+    return move_each(deliveries, [Move(was, to)])[0]
+
+
+def insert_new(deliveries: Collection[Document], new: Iterable[Delivery]) -> None:
+    """Insert deliveries; those that are there stay as they are. Raises PyMongoError."""
+    if documents := [document_of(each) for each in new]:
+        faults = faults_of(partial(deliveries.insert_many, documents, ordered=False))
+        log_refused(
+            deliveries, [(documents[index]["_id"], why) for index, why in faults.refused.items()]
+        )
+
+
+def due(
+    deliveries: Collection[Document], service: str, now: dt.datetime, most: int
+) -> list[Delivery]:
+    """List open deliveries of a service that are due, by (next_at, _id). Raises PyMongoError."""
+    wanted = {"service": service, "state": DeliveryState.OPEN, "next_at": {"$lte": now}}
+    return _list(deliveries, wanted, ORDER, most)
+
+
+def head(deliveries: Collection[Document], service: str, settled: dt.datetime) -> Delivery | None:
+    """Find the first open delivery by the time of its event, and its id. Raises PyMongoError."""
+    wanted = {"service": service, "state": DeliveryState.OPEN, "made_at": {"$lte": settled}}
+    return next(iter(_list(deliveries, wanted, BY_EVENT, 1)), None)
+
+
+def later_on(deliveries: Collection[Document], service: str, after: str) -> Delivery | None:
+    """Find an open delivery behind this id, or the first of all. Raises PyMongoError."""
+    wanted: Document = {"service": service, "state": DeliveryState.OPEN}
+    order = [("_id", ASCENDING)]
+    behind = _list(deliveries, wanted | {"_id": {"$gt": after}}, order, 1)
+    return next(iter(behind or _list(deliveries, wanted, order, 1)), None)
+
+
+def is_open(deliveries: Collection[Document], ids: Iterable[str]) -> bool:
+    """Whether one of these deliveries is open. Raises PyMongoError."""
+    wanted = {"_id": {"$in": list(ids)}, "state": DeliveryState.OPEN}
+    return deliveries.find_one(wanted, {"_id": 1}) is not None
+
+
+def services_with_due(
+    stores: Collections, services: Sequence[str], now: dt.datetime
+) -> frozenset[str]:
+    """Name those of these services that have something due. Raises PyMongoError."""
+    due_now = {"state": DeliveryState.OPEN, "next_at": {"$lte": now}}
+    one: list[Document] = [{"$match": due_now}, {"$limit": 1}, {"$project": {"_id": 1}}]
+    looked = {
+        "from": stores.deliveries.name,
+        "localField": "_id",
+        "foreignField": "service",
+        "pipeline": one,
+        "as": "due",
+    }
+    found = stores.services.aggregate(
+        [
+            {"$match": {"_id": {"$in": list(services)}}},
+            {"$project": {"_id": 1}},
+            {"$lookup": looked},
+            {"$match": {"due.0": {"$exists": True}}},
+        ]
+    )
+    return frozenset(each["_id"] for each in found)
+
+
+class Deliveries:
+    """Runs these for the event loop. All raise ResultsDown: repeat it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reads = Batches[str, Found | None](self._read, READ_TOGETHER)
+        self._notes = Batches[Document, None](self._note, WRITTEN_TOGETHER)
+        self._moves = Batches[Move, bool](self._move, WRITTEN_TOGETHER)
+
+    async def read(self, delivery: str) -> Found | None:
+        """Read a delivery; None where it is not there."""
+        return await self._reads.submit(delivery)
+
+    async def note(self, row: Document) -> None:
+        """Write the row of an attempt, durably on a majority."""
+        await self._notes.submit(row)
+
+    async def move(self, was: Delivery, to: Delivery) -> bool:
+        """Move a delivery on; False: another round began meanwhile, or it is not there."""
+        return await self._moves.submit(Move(was, to))
+
+    async def insert(self, new: Sequence[Delivery]) -> None:
+        """Insert deliveries; those that are there stay as they are."""
+        await self._store.in_background(insert_new, self._store.deliveries, new)
+
+    async def _read(self, ids: list[str]) -> Sequence[Found | None]:
+        return await self._store.on_reader(read, self._store, ids)
+
+    async def _note(self, rows: list[Document]) -> Sequence[None]:
+        attempts = self._store.attempts
+        log_refused(attempts, await self._store.in_background(note, attempts, rows))
+        return [None] * len(rows)
+
+    async def _move(self, moves: list[Move]) -> Sequence[bool]:
+        return await self._store.in_background(move_each, self._store.deliveries, moves)
+
+
+class Due:
+    """Finds for the event loop what is brought in next. All raise ResultsDown."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def due(self, service: str, now: dt.datetime, most: int) -> list[Delivery]:
+        """List open deliveries of a service that are due, by (next_at, _id)."""
+        return await self._store.in_background(due, self._store.deliveries, service, now, most)
+
+    async def head(self, service: str, settled: dt.datetime) -> Delivery | None:
+        """Find the first open delivery of a service by the time of its event."""
+        return await self._store.in_background(head, self._store.deliveries, service, settled)
+
+    async def later_on(self, service: str, after: str) -> Delivery | None:
+        """Find an open delivery of a service behind this id, or the first of all."""
+        return await self._store.in_background(later_on, self._store.deliveries, service, after)
+
+    async def is_open(self, ids: Iterable[str]) -> bool:
+        """Whether one of these deliveries is open."""
+        return await self._store.in_background(is_open, self._store.deliveries, ids)
+
+    async def services_with_due(self, services: Sequence[str], now: dt.datetime) -> frozenset[str]:
+        """Name those of these services that have something due."""
+        return await self._store.in_background(services_with_due, self._store, services, now)
+
+
+def _majority(collection: Collection[Document]) -> Collection[Document]:
+    return collection.with_options(
+        read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
+    )
+
+
+def _by_id(collection: Collection[Document], ids: Sequence[str]) -> dict[str, Document]:
+    return {each["_id"]: each for each in _majority(collection).find({"_id": {"$in": list(ids)}})}
+
+
+def _list(
+    deliveries: Collection[Document], wanted: Document, order: list[tuple[str, int]], most: int
+) -> list[Delivery]:
+    return [delivery_in(each) for each in deliveries.find(wanted).sort(order).limit(most)]
+
+
+def _set(each: Move) -> UpdateOne:
+    wanted: Document = {"_id": each.was.id, "round": each.was.round, "made": each.was.made}
+    if each.to.state is not DeliveryState.DELIVERED:
+        wanted["state"] = DeliveryState.OPEN
+    return UpdateOne(wanted, {"$set": _members(each.to, _MOVED)})
+
+
+def _count(each: Move) -> UpdateOne:
+    wanted = {
+        "_id": each.was.id,
+        "round": each.was.round,
+        "made": each.was.made,
+        "state": {"$ne": DeliveryState.OPEN},
+    }
+    return UpdateOne(wanted, {"$set": _members(each.to, _COUNTED)})
+
+
+def _members(delivery: Delivery, names: Sequence[str]) -> Document:
+    document = document_of(delivery)
+    return {name: document[name] for name in names}
+
+
+def _stands(now: Document | None, to: Delivery) -> bool:
+    return now is not None and (now["round"], now["made"]) == (to.round, to.made)

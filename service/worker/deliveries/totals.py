@@ -1,0 +1,207 @@
+"""Totals: what became of deliveries, per service and day, for ever; and the digests of a day.
+
+The collection `statistics` has, beside the days of couriers (results/statistics.py):
+
+============== ==================================================================================
+member         is
+============== ==================================================================================
+`_id`          `"2026-11-26:~<service id>"`
+day, service, account
+parts          by the minute at which ten minutes begin, `"1430"`: deliveries by their end
+               (`delivered`, `dead`, `cancelled`), `attempts`, and how many of those `failed`
+counts         the same of the whole day, once it is over for a day; then `parts` goes
+============== ==================================================================================
+
+They are counted out of the rows of `deliveries` and `attempts`, ten minutes at a time, those that
+are over; and twice more, for what was written late. A figure only grows, so a repetition, or a
+second process, makes it no worse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from pymongo.collection import Collection
+
+from service.observe.events import Event
+from service.observe.log import emit
+from service.worker.deliveries.alert_texts import digest, digest_of_dead
+from service.worker.deliveries.alerts import Addresses, address_of
+from service.worker.deliveries.mail import write_mail
+from service.worker.deliveries.standing import (
+    DAY,
+    FIGURES,
+    Pipeline,
+    beginning,
+    day_name,
+    days_on,
+    figures_of,
+)
+from service.worker.results.connection import Store, patiently
+from service.worker.results.database import Collections, Document, upsert_each
+from tracking.errors import AWAY
+
+PERIOD_SECONDS = 60.0
+PART = dt.timedelta(minutes=10)
+SETTLES = dt.timedelta(minutes=2)
+"""After so long nearly all of ten minutes is written; the rest is found by the next counts."""
+
+COUNTED_AGAIN = 2 * PART
+BEGINS_BEFORE = dt.timedelta(days=1)
+"""Where the first count of all begins."""
+
+PATIENCE_SECONDS = 12.0
+"""For one count: shorter than the archive's lock lives, whose process this is."""
+
+CURSOR = "totals"
+"""The document of `alerts`: until when is counted, and which days had their digests."""
+
+
+class Totals:
+    """Counts, and writes digests, until cancelled."""
+
+    def __init__(
+        self, store: Store, addresses: Addresses, is_ours: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`is_ours`: whether this process is the one that counts."""
+        self._store = store
+        self._addresses = addresses
+        self._is_ours = is_ours
+
+    async def run(self) -> None:
+        """Count what is over, every minute, until cancelled."""
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+            if self._is_ours():
+                with suppress(*AWAY):  # said elsewhere; it is counted later
+                    await self.look(dt.datetime.now(dt.UTC))
+
+    async def look(self, now: dt.datetime) -> None:
+        """Count what is over, and write the digests of days that are. Raises ResultsDown."""
+        store = self._store
+        until = beginning(now - SETTLES, PART)
+        cursor = await store.in_background(read_cursor, store.alerts)
+        counted = cursor.get("until") or until - BEGINS_BEFORE
+        if counted < until:
+            at = counted - COUNTED_AGAIN
+            while at < until:
+                await store.in_background(patiently, PATIENCE_SECONDS, partial(count, store, at))
+                at += PART
+            await store.in_background(fold, store.statistics, until - 2 * DAY)
+            await store.in_background(keep_cursor, store.alerts, {"until": until})
+        today = beginning(until - COUNTED_AGAIN, DAY)
+        day = cursor.get("day") or today
+        while day < today:
+            await self._write_digests(day)
+            day += DAY
+        if day != cursor.get("day"):
+            await store.in_background(keep_cursor, store.alerts, {"day": day})
+
+    async def _write_digests(self, day: dt.datetime) -> None:
+        step = partial(write_digests, self._store, self._addresses, day)
+        for account, dead in await self._store.in_background(patiently, PATIENCE_SECONDS, step):
+            if account:
+                emit(Event.DIGEST, account=account, deliveries=dead)
+            else:
+                emit(Event.DIGEST, requests=dead)
+
+
+def count(store: Collections, at: dt.datetime) -> None:
+    """Count what ended, and what was tried, in ten minutes from `at` on. Raises PyMongoError."""
+    span = {"$gte": at, "$lt": at + PART}
+    of = {"service": "$service", "account": "$account"}
+    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    ended: Pipeline = [
+        {"$match": {"ended_at": span}},
+        {"$group": {"_id": {**of, "state": "$state"}, "n": {"$sum": 1}}},
+    ]
+    for each in store.deliveries.aggregate(ended):
+        group = each["_id"]
+        found[group["service"], group["account"]][group["state"]] += each["n"]
+    failed = {"$cond": [{"$ifNull": ["$failure", False]}, 1, 0]}
+    tried: Pipeline = [
+        {"$match": {"at": span}},
+        {"$group": {"_id": of, "n": {"$sum": 1}, "failed": {"$sum": failed}}},
+    ]
+    for each in store.attempts.aggregate(tried):
+        counter = found[each["_id"]["service"], each["_id"]["account"]]
+        counter["attempts"] += each["n"]
+        counter["failed"] += each["failed"]
+    upsert_each(
+        store.statistics, {day_name(at, key[0]): _raise(at, key, found[key]) for key in found}
+    )
+
+
+def _raise(at: dt.datetime, key: tuple[str, str], counter: Counter[str]) -> Document:
+    service, account = key
+    figures = {f"parts.{at:%H%M}.{name}": counter[name] for name in FIGURES if counter[name]}
+    named = {"day": beginning(at, DAY), "service": service, "account": account}
+    return {"$max": figures, "$setOnInsert": named} if figures else {"$setOnInsert": named}
+
+
+def fold(statistics: Collection[Document], before: dt.datetime) -> None:
+    """Add up the parts of days that began before then. Raises PyMongoError."""
+    for each in statistics.find({"day": {"$lte": before}, "parts": {"$exists": True}}):
+        change = {"$set": {"counts": dict(figures_of(each))}, "$unset": {"parts": ""}}
+        statistics.update_one({"_id": each["_id"], "parts": each["parts"]}, change)
+
+
+def write_digests(
+    store: Collections, addresses: Addresses, day: dt.datetime
+) -> list[tuple[str, int]]:
+    """Write the digests of a day, once; gives the account, "" for operators, and how many died.
+
+    Raises PyMongoError.
+    """
+    written: list[tuple[str, int]] = []
+    by_account: dict[str, list[tuple[str, Counter[str]]]] = defaultdict(list)
+    for each in days_on(store.statistics, day):
+        figures = figures_of(each)
+        if figures["dead"]:
+            by_account[each["account"]].append((_service_name(store, each["service"]), figures))
+    for account, services in sorted(by_account.items()):
+        to, text = address_of(store, account), digest(account, day, sorted(services))
+        written.append((account, sum(each["dead"] for _, each in services)))
+        if addresses.by_mail and to:
+            write_mail(store.mails, f"digest.{day:%Y-%m-%d}.{account}", to, *text)
+    if dead := dead_of(store, day):
+        written.append(("", sum(count for _, _, count in dead)))
+        if addresses.by_mail and addresses.operators:
+            text = digest_of_dead(day, dead)
+            write_mail(store.mails, f"digest.{day:%Y-%m-%d}", addresses.operators, *text)
+    return written
+
+
+def _service_name(store: Collections, service: str) -> str:
+    found: dict[str, Any] = store.services.find_one({"_id": service}, {"name": 1}) or {}
+    return str(found.get("name", service))
+
+
+def dead_of(store: Collections, day: dt.datetime) -> list[tuple[str, str, int]]:
+    """Count the requests that died on a day, by courier and reason. Raises PyMongoError."""
+    grouped: Pipeline = [
+        {"$match": {"at": {"$gte": day, "$lt": day + DAY}}},
+        {"$group": {"_id": {"slug": "$slug", "reason": "$reason"}, "n": {"$sum": 1}}},
+    ]
+    found = store.dead.aggregate(grouped)
+    return sorted(
+        (each["_id"].get("slug") or "", each["_id"].get("reason") or "", each["n"])
+        for each in found
+    )
+
+
+def read_cursor(alerts: Collection[Document]) -> Document:
+    """Read how far was counted. Raises PyMongoError."""
+    return alerts.find_one({"_id": CURSOR}) or {}
+
+
+def keep_cursor(alerts: Collection[Document], change: Document) -> None:
+    """Keep how far was counted. Raises PyMongoError."""
+    alerts.update_one({"_id": CURSOR}, {"$max": change}, upsert=True)

@@ -1,0 +1,65 @@
+"""What looks after webhooks in the process that archives: keeps, counts, alerts, sends mails.
+
+================= =================================================================================
+task              does
+================= =================================================================================
+`held deliveries` holds what is to be delivered to disabled services, and bounds what accounts have
+`alerts`          has people hear of trouble, and of its end
+`mails`           sends what is written down for them
+`totals`          counts what became of deliveries, and writes the digests of a day
+================= =================================================================================
+
+One process does it at a time, the one that archives; two at once make nothing twice.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+
+from redis.asyncio import Redis
+
+from couriers.registry import Registry
+from limits.admin.pause import Pauses
+from service.config.domain import courier_settings, rules_for
+from service.config.schema import Config
+from service.observe.background import Background
+from service.worker.deliveries.alerts import Addresses, Alerts
+from service.worker.deliveries.keeper import Bounds, Keeper
+from service.worker.deliveries.mail import Mailer
+from service.worker.deliveries.service_events import ServiceEvents
+from service.worker.deliveries.subscriptions import announce
+from service.worker.deliveries.totals import Totals
+from service.worker.results.connection import Store
+from tracking.line import courier_line
+
+
+def start_looking_after(
+    background: Background,
+    config: Config,
+    store: Store,
+    redis: Redis,
+    is_ours: Callable[[], bool],
+) -> None:
+    """Start all of it; `is_ours`: whether this process is the one that does it."""
+    webhooks, mail = config.webhooks, config.mail
+    bounds = Bounds(webhooks.open_most, webhooks.open_gib, webhooks.keep_days)
+    changed = functools.partial(announce, store, redis)
+    addresses = Addresses(by_mail=bool(mail.host), operators=mail.operators)
+    refused = refused_by(config, redis)
+    background.start("held deliveries", Keeper(store, bounds, changed, is_ours).run)
+    alerts = Alerts(store, addresses, refused, ServiceEvents(store), is_ours)
+    background.start("alerts", alerts.run)
+    background.start("mails", Mailer(store, mail, is_ours).run)
+    background.start("totals", Totals(store, addresses, is_ours).run)
+
+
+def refused_by(config: Config, redis: Redis) -> Callable[[], Awaitable[Sequence[str]]]:
+    """Make what lists the couriers that stand because they refused our credentials."""
+    pauses = Pauses(redis, functools.partial(rules_for, config))
+    lines = [courier_line(slug) for slug in Registry(courier_settings(config).values()).slugs]
+
+    async def refused() -> Sequence[str]:
+        return sorted(await pauses.marks(lines))
+
+    return refused

@@ -1,0 +1,112 @@
+"""Services are made, changed and deleted while workers run, which deliver to them."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from hooks import WHO, Hooks
+from plant import Plant
+from running_worker import until
+
+from tracking.request import MAIN
+
+
+def test_a_service_that_is_made_while_workers_run_hears_of_the_next_change(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire(processes=2).ready()
+
+    made = hooks.make("erp")
+    plant.producer.put(hooks.slug, "AB000001")
+
+    until(lambda: hooks.arrived("erp"), 10.0, "a webhook arrives")
+    assert made.late == ()
+    assert hooks.arrived("erp") == ["AB000001"]
+
+
+def test_a_test_arrives_within_seconds(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    hooks.make("erp")
+
+    with hooks.services() as services:
+        made = services.test(WHO, MAIN, "erp")
+
+    until(lambda: hooks.receiver("erp").received(), 10.0, "the test arrives")
+    [received] = hooks.receiver("erp").received()
+    assert received.headers["webhook-id"] == made.id
+    assert received.json["data"] == {"test": True}
+
+
+def test_nothing_starts_once_a_service_is_paused_and_all_of_it_when_it_goes_on(
+    plant: Plant,
+) -> None:
+    hooks = Hooks(plant)
+    hooks.receiver("erp").behave(latency=0.2)
+    plant.hire(processes=2).ready()
+    hooks.make("erp", concurrent=2)
+    numbers = [f"AB{number:06}" for number in range(40)]
+    plant.producer.put_all(hooks.slug, numbers)
+    until(lambda: len(hooks.arrived("erp")) > 3, 15.0, "some arrive")
+
+    with hooks.services() as services:
+        services.change(WHO, MAIN, "erp", {"state": "paused"})
+    time.sleep(0.3)  # what had left before
+    before = len(hooks.arrived("erp"))
+    time.sleep(2.0)
+    after = len(hooks.arrived("erp"))
+    with hooks.services() as services:
+        services.change(WHO, MAIN, "erp", {"state": "active", "concurrent": 20})
+
+    assert before == after < len(numbers)
+    until(lambda: len(hooks.arrived("erp")) >= len(numbers), 30.0, "all arrive")
+    assert sorted(hooks.arrived("erp")) == numbers
+
+
+def test_a_deleted_service_hears_nothing_more_and_leaves_nothing_in_redis(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    hooks.receiver("erp").behave(latency=0.5)
+    plant.hire(processes=2).ready()
+    made = hooks.make("erp", concurrent=1)
+    hooks.make("crm")
+    numbers = [f"AB{number:06}" for number in range(60)]
+    plant.producer.put_all(hooks.slug, numbers)
+    until(lambda: plant.redis.hlen(f"wait_requests:{made.service.line}") > 20, 15.0, "some wait")
+
+    with hooks.services() as services:
+        services.delete(WHO, MAIN, "erp")
+    time.sleep(0.6)
+    before = len(hooks.arrived("erp"))
+
+    until(lambda: not hooks.keys(made), 30.0, "nothing is left in Redis")
+    until(lambda: len(hooks.arrived("crm")) == len(numbers), 20.0, "the other one hears of all")
+    assert len(hooks.arrived("erp")) == before
+    left = plant.collection("deliveries").count_documents(
+        {"service": made.service.id, "state": {"$in": ["open", "held"]}}
+    )
+    assert left == 0
+
+
+def test_a_lower_rate_holds_for_deliveries_at_once(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire(processes=2).ready()
+    hooks.make("erp", per_second=2)
+    plant.producer.put_all(hooks.slug, [f"AB{number:06}" for number in range(8)])
+
+    until(lambda: len(hooks.arrived("erp")) == 8, 20.0, "all arrive")
+    calls = sorted(each.call.arrived_ns for each in hooks.receiver("erp").received())
+    gaps = [later - sooner for sooner, later in zip(calls, calls[2:], strict=False)]
+    assert min(gaps) >= 1_000_000_000
+
+
+def test_many_accounts_services_are_made_beside_each_other(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(hooks.make, ["a", "b", "c", "d"]))
+    plant.producer.put(hooks.slug, "AB000001")
+
+    for each in made:
+        name = each.service.name
+        until(lambda name=name: hooks.arrived(name), 10.0, f"{name} hears")  # type: ignore[misc]

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from hooks import WHO, Hooks
+from hooks import Hooks
 from plant import Plant
 from running_worker import RunningWorker, until
 

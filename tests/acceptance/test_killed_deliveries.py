@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hooks import WHO, Hooks
 from plant import Plant
 from running_worker import RunningWorker, until
-from test_services_of_workers import WHO, Hooks
 
 from devstack import judge
 from devstack.receiver import Received

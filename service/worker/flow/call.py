@@ -144,7 +144,7 @@ class CallEnds:
             unread = Event.UNSTORABLE if unstorable else Event.UNREADABLE
             emit(unread, **names_of(call), **said_of(error))
         decision = self._work_of(call.line).decide(error, call, time.time())
-        made = attempt if call.permit.started else None
+        made = attempt if call.permit.started or error.counts else None
         if isinstance(decision, Repeat):
             if made:
                 await self.note(call, error, made, final=False)

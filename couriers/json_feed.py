@@ -24,7 +24,14 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.several import Ends, members, read_part
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, address, decode, grams, others, text
-from couriers.reading.checkpoints import Moment, decisive, newest, oldest_first, read_iso
+from couriers.reading.checkpoints import (
+    Moment,
+    decisive,
+    is_kept,
+    newest,
+    oldest_first,
+    read_iso,
+)
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import CourierError, RequestRefused, UnreadableAnswer, WrongNumber
@@ -79,6 +86,8 @@ class _Feed(msgspec.Struct):
     sub_parcels: list[str] | None = None
 
 
+_DROPPED = str.maketrans("", "", " -")
+
 _NOT_SEVERAL = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.NOT_FOUND,
@@ -130,10 +139,11 @@ def parse_many(
     if status != HTTPStatus.OK:
         raise unexpected(status)
     told = members(body)
-    by_name = {_plain(name): value for name, value in told.items()} | told
+    if any(number not in told for number in numbers):
+        told = {_plain(name): value for name, value in told.items()} | told
     ends: dict[str, Tracking | CourierError] = {}
     for number in numbers:
-        part = by_name.get(number, by_name.get(_plain(number)))
+        part = told[number] if number in told else told.get(_plain(number))
         if part == b"null":
             ends[number] = NOT_FOUND_YET
         elif part is not None:
@@ -176,11 +186,11 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
 
 
 def _checkpoint(event: _Event) -> Checkpoint:
-    beside = None if event.checkpoint_offset is None else text(event.checkpoint_offset)
-    local, offset, utc = read_iso(event.checkpoint_time, place_offset=beside)
+    local, offset, utc = event.checkpoint_time, None, None
+    if event.checkpoint_offset is not None or not is_kept(local):
+        local, offset, utc = read_iso(local, place_offset=text(event.checkpoint_offset))
     tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
-    name = text(event.country_name)
-    named = country(name or text(event.country_iso3))
+    name, iso3 = _country(event.country_name, event.country_iso3)
     # By place, in the order of Checkpoint: names would cost as much as the reading of its time.
     # Most feeds say little of a place, so `text` is not asked about what is absent.
     return Checkpoint(
@@ -188,8 +198,8 @@ def _checkpoint(event: _Event) -> Checkpoint:
         text(event.message) or "",
         tag,
         subtag,
-        name or (named.name if named else None),
-        named.iso3 if named else None,
+        name,
+        iso3,
         offset,
         utc,
         None if event.city is None else text(event.city),
@@ -198,6 +208,14 @@ def _checkpoint(event: _Event) -> Checkpoint:
         None if event.location is None else text(event.location),
         None if event.raw_tag is None else text(event.raw_tag),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _country(name: str | None, iso3: str | None) -> tuple[str | None, str | None]:
+    """Bring what is said of a country into one form: its name, as it was told, and its code."""
+    told = text(name)
+    known = country(told or text(iso3))
+    return (told or known.name, known.iso3) if known else (told, None)
 
 
 @functools.lru_cache(maxsize=256)
@@ -226,4 +244,4 @@ def _delivered(feed: _Feed, events: tuple[Checkpoint, ...]) -> Moment | None:
 
 
 def _plain(number: str) -> str:
-    return number.upper().translate(str.maketrans("", "", " -"))
+    return number.upper().translate(_DROPPED)

@@ -121,11 +121,22 @@ class Steps:
             self._pipeline.run(script, of, (rules, measured, *step))
             for measured, step in zip(told, steps, strict=True)
         ]
-        try:
-            return list(await asyncio.gather(*sent))
-        except LimitsDown:
+        # As `gather` does it, of whom the loop would call back once for each.
+        replies, error = list[list[Any]](), None
+        for reply in sent:
+            try:
+                replies.append(await reply)
+            except asyncio.CancelledError:
+                for each in sent:
+                    each.cancel()
+                raise
+            except Exception as failed:  # noqa: BLE001 - raised once all have come
+                error = error or failed
+        if isinstance(error, LimitsDown):
             self._reports.put_back(line, reports)
-            raise
+        if error:
+            raise error
+        return replies
 
     async def _started(self, line: Line) -> None:
         try:

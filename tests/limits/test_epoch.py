@@ -23,7 +23,6 @@ from devstack.kinds import REDIS
 from devstack.nursery import Nursery
 from devstack.sentinels import Watched
 from devstack.servers import running, start_server
-from limits import keys
 from limits.clock import Clock
 from limits.connect import open_redis
 from limits.epoch import Epoch, Loss
@@ -302,16 +301,6 @@ async def test_after_a_loss_nobody_starts_for_as_long_as_any_call_may_take(
 
     now, _, quiet, *_ = await ask(worker, worker.epoch.name)
     assert 44_000_000 < int(quiet) - now <= 45_000_000
-
-
-async def test_the_newest_revision_of_the_rules_comes_with_the_epoch(
-    worker: Worker, redis: Redis
-) -> None:
-    await redis.set(keys.REVISION, "7")
-
-    await worker.epoch.agree()
-
-    assert worker.epoch.revision == 7
 
 
 QUIET = 1.0

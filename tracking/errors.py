@@ -77,10 +77,12 @@ class CourierError(TrackingError):
 
     `http_status` is None when no answer arrived. `excerpt` is at most 1 KiB of the body, with
     credentials taken out; it is stored beside the attempt. `part` is what an answer about several
-    numbers says of this one, as long as it is being read.
+    numbers says of this one, as long as it is being read. `counts`: it is an attempt also where
+    nothing was sent.
     """
 
     code = "courier_error"
+    counts = False
     part: bytes | None = None
 
     def __init__(self, message: str, *, http_status: int | None = None, excerpt: str = "") -> None:

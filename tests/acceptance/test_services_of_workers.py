@@ -3,63 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
+from hooks import WHO, Hooks
 from plant import Plant
 from running_worker import until
 
-from devstack.receiver import Receiver
-from service.config.load import load
-from service.operator.audit import Operator
-from service.operator.connections import collections_of
-from service.operator.services import Made, Services
-from service.worker.deliveries.secret_box import new_key
-from tracking.request import MAIN, Account
-
-WHO = Operator()
-ANY: dict[str, Any] = {"per_second": 50, "events": ["parcel.changed"]}
-
-
-class Hooks:
-    """The services of a plant, and who receives there."""
-
-    def __init__(self, plant: Plant) -> None:
-        self.plant = plant
-        allowed = "webhooks.allowed.main"
-        plant.settings |= {
-            "webhooks.keys": new_key("a"),
-            "webhooks.timeout_seconds": 2.0,
-            f"{allowed}.networks": ["127.0.0.0/8"],
-            f"{allowed}.http": True,
-            f"{allowed}.ports": [plant.site.port],
-        }
-        self.slug = plant.courier(per_second=50)
-
-    def receiver(self, name: str) -> Receiver:
-        return Receiver(self.plant.site, f"{self.slug}-{name}")
-
-    def make(self, name: str, account: Account = MAIN, **wishes: Any) -> Made:
-        wished = ANY | {"destination": self.receiver(name).url} | wishes
-        with self.services() as services:
-            return services.make(WHO, account, name, wished)
-
-    @contextmanager
-    def services(self) -> Iterator[Services]:
-        config = load(None, self.plant.environment, Path.cwd()).config
-        with collections_of(config) as stores:
-            yield Services(config, stores)
-
-    def arrived(self, name: str) -> list[str]:
-        """The numbers of parcels of which a receiver heard."""
-        return [each.json["data"].get("number", "") for each in self.receiver(name).received()]
-
-    def keys(self, made: Made) -> list[str]:
-        """What Redis holds of a service."""
-        return list(self.plant.redis.scan_iter(f"*{made.service.line}*"))
+from tracking.request import MAIN
 
 
 def test_a_service_that_is_made_while_workers_run_hears_of_the_next_change(plant: Plant) -> None:

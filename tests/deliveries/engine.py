@@ -101,8 +101,12 @@ class Answered:
 
 @dataclass
 class Receiver:
-    """Answers as `answers` says, by service; keeps what arrived and what was at once."""
+    """Answers as `answers` says, by service; keeps what arrived and what was at once.
 
+    `unreachable`: no byte reaches it.
+    """
+
+    unreachable: bool = False
     latency: float = 0.01
     answers: Callable[[Service, str, int], Ending] = lambda *_: DELIVERED
     arrivals: list[Arrival] = field(default_factory=list)
@@ -118,8 +122,9 @@ class Receiver:
     async def send(
         self, to: Service, headers: Mapping[str, str], body: bytes, permit: Permit
     ) -> Answered:
-        await permit.before_send()
-        permit.after_send()
+        if not self.unreachable:
+            await permit.before_send()
+            permit.after_send()
         assert body == BODY
         delivery, at = headers["webhook-id"], dt.datetime.now(dt.UTC)
         self.arrivals.append(Arrival(delivery, time.monotonic(), to.id))

@@ -146,6 +146,20 @@ async def test_a_delivery_is_dead_after_its_attempts_and_nothing_is_in_the_colle
     assert world.store.dead.count_documents({}) == 0
 
 
+async def test_an_attempt_that_reaches_nobody_is_one_all_the_same(world: World, hire: Hire) -> None:
+    shop, worker = service(attempts=2), await hire()
+    world.make(shop)
+    world.receiver.unreachable = True
+    world.receiver.answers = lambda *_: Ending(Failure.CONNECTION)
+    (one,) = deliveries_of(shop, 1)
+    world.insert([one])
+    worker.filler.bring([one])
+    await world.until_states(dead=1)
+
+    assert world.receiver.times() == {one.id: 2}
+    assert world.store.attempts.count_documents({"failure": "connection"}) == 2
+
+
 async def test_410_holds_the_delivery_uncharged(world: World, hire: Hire) -> None:
     shop, worker = service(), await hire()
     world.make(shop)

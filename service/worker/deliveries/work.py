@@ -135,6 +135,8 @@ class Made:
 class AttemptFailed(CourierError):
     """An attempt that was not answered by 2xx; `made` says all of it."""
 
+    counts = True
+
     def __init__(self, made: Made) -> None:
         word = made.ending.failure or Failure.NOT_HTTP
         super().__init__(f"the destination: {word.value}", http_status=made.ending.status)

@@ -270,7 +270,7 @@ class Admitter:
         kept = None
         if max_age > self._limits.remembers_seconds:
             kept = await keep_trying(lambda: self._results.fresh(request, max_age))
-        full = self._slots.reserve(1) <= 0
+        full = self._slots.reserve(1, line_of(request)) <= 0
         admission = await keep_trying(
             lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
         )

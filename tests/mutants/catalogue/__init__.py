@@ -15,6 +15,7 @@ from mutants.catalogue import (
     forgetting,
     group_ends,
     groups,
+    health,
     judges,
     line,
     outside,
@@ -56,5 +57,6 @@ CATALOGUE: tuple[Mutant, ...] = (
     *archive.MUTANTS,
     *outside.MUTANTS,
     *sending.MUTANTS,
+    *health.MUTANTS,
     *judges.MUTANTS,
 )

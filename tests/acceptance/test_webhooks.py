@@ -1,0 +1,269 @@
+"""Webhooks from a service that is made over HTTP to the receiver's log, whatever fails or dies."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hooks import WHO, Hooks, verified
+from plant import Plant
+from running_worker import until
+from standardwebhooks import WebhookVerificationError
+
+from devstack import judge
+from service.worker.deliveries.signing import new_secret
+from tracking.request import MAIN
+
+KILLS = 3
+CONCURRENT = 6
+TAKES_OVER = 30.0
+
+
+def numbers_of(count: int) -> list[str]:
+    return [f"AB{number:06}" for number in range(count)]
+
+
+def test_a_service_made_over_http_gets_a_change_with_a_valid_signature(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    api, receiver = hooks.api(), hooks.receiver("erp")
+
+    wishes: dict[str, Any] = {"name": "erp", "destination": receiver.url}
+    status, made = api.post("/v1/services", wishes | {"headers": {"X-Shop": "7"}})
+    assert (status, made["hears_from"]) == (201, None), made
+    plant.producer.put(hooks.slug, "AB000001")
+    until(receiver.received, 10.0, "a webhook arrives")
+
+    (received,) = receiver.received()
+    told = verified(made["secret"], received)
+    with pytest.raises(WebhookVerificationError):
+        verified(new_secret(), received)
+    assert (told["type"], told["data"]["number"]) == ("parcel.changed", "AB000001")
+    assert (told["data"]["before"], received.headers["x-shop"]) == (None, "7")
+    assert received.headers["content-type"] == "application/json"
+    id_ = received.call.number
+    until(lambda: api.get(f"/v1/deliveries/{id_}")[1]["state"] == "delivered", 5.0, "it is known")
+    _, shown = api.get(f"/v1/deliveries/{id_}")
+    assert [each["status"] for each in shown["attempts"]] == [200]
+    assert shown["body"].encode() == received.body
+
+
+def test_what_fails_comes_again_with_the_same_id_and_a_new_signature(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    receiver = hooks.receiver("erp")
+    receiver.behave(fault="status", status=500, first=1)
+    secret = hooks.make("erp").secret
+    assert secret
+    plant.producer.put(hooks.slug, "AB000001")
+    hooks.all_delivered("erp", 1, 20.0)
+
+    first, second = receiver.received()
+    assert first.call.number == second.call.number
+    assert first.body == second.body
+    assert verified(secret, first) == verified(secret, second)
+    assert first.headers["webhook-timestamp"] < second.headers["webhook-timestamp"]
+    assert 4.0 < (second.call.arrived_ns - first.call.arrived_ns) / 1e9 < 9.0
+    rows = plant.collection("attempts").find().sort("_id")
+    assert [(each["status"], each["failure"]) for each in rows] == [
+        (500, "server_error"),
+        (200, None),
+    ]
+    hooks.judge_attempts("erp")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "failure"),
+    [
+        ({"fault": "reset"}, "connection"),
+        ({"fault": "hang"}, "timeout"),
+        ({"fault": "redirect"}, "redirect"),
+        ({"fault": "status", "status": 404}, "refused"),
+    ],
+)
+def test_why_an_attempt_failed_is_one_word_that_names_no_address(
+    plant: Plant, behaviour: dict[str, Any], failure: str
+) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    hooks.receiver("erp").behave(first=1, **behaviour)
+    hooks.make("erp")
+    plant.producer.put(hooks.slug, "AB000001")
+    hooks.all_delivered("erp", 1, 30.0)
+
+    row = plant.collection("attempts").find_one({"failure": {"$ne": None}})
+    assert row is not None
+    assert row["failure"] == failure
+    assert "127.0.0.1" not in str({**row, "headers": None})
+
+
+@pytest.mark.parametrize("fault", ["gzip_bomb", "huge"])
+def test_an_answer_without_end_is_a_success_of_which_little_is_kept(
+    plant: Plant, fault: str
+) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    hooks.receiver("erp").behave(fault=fault)
+    hooks.make("erp")
+    plant.producer.put(hooks.slug, "AB000001")
+    hooks.all_delivered("erp", 1, 15.0)
+
+    row = plant.collection("attempts").find_one()
+    assert row is not None
+    assert (row["status"], len(row["body"])) == (200, 16 * 1024)
+
+
+def test_410_switches_the_service_off_and_what_happens_then_is_held_until_it_is_on(
+    plant: Plant,
+) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    receiver = hooks.receiver("erp")
+    receiver.behave(fault="status", status=410)
+    hooks.make("erp")
+    plant.producer.put(hooks.slug, "AB000001")
+    until(lambda: hooks.states("erp") == {"held": 1}, 15.0, "it is held")
+    service = plant.collection("services").find_one({"name": "erp"})
+    assert service is not None
+    assert (service["state"], service["disabled_why"]) == ("disabled", "gone")
+    receiver.behave()
+    plant.producer.put(hooks.slug, "AB000002")
+    until(lambda: sum(hooks.states("erp").values()) == 2, 10.0, "the next one joins")
+    time.sleep(7.0)
+    assert len(receiver.received()) == 1
+
+    with hooks.services() as services:
+        services.change(WHO, MAIN, "erp", {"state": "active"})
+    hooks.all_delivered("erp", 2, 20.0)
+
+    assert sorted(hooks.arrived("erp")) == ["AB000001", "AB000001", "AB000002"]
+    hooks.judge_attempts("erp")
+
+
+def test_killed_workers_lose_no_webhook_and_send_none_after_a_stored_success(
+    plant: Plant,
+) -> None:
+    hooks, numbers = Hooks(plant), numbers_of(60)
+    hooks.receiver("erp").behave(latency=0.4)
+    workers = [plant.hire(processes=2).ready() for _ in range(2)]
+    hooks.make("erp", concurrent=CONCURRENT)
+    plant.producer.put_all(hooks.slug, numbers)
+    for kill in range(1, KILLS + 1):
+        until(lambda seen=10 * kill: len(hooks.arrived("erp")) >= seen, TAKES_OVER, "some arrive")
+        workers[kill % 2].kill_child()
+    hooks.all_delivered("erp", len(numbers), 60.0)
+
+    assert set(hooks.arrived("erp")) == set(numbers)
+    hooks.judge_attempts("erp", doubles=KILLS * CONCURRENT)
+    calls = [each.call for each in hooks.receiver("erp").received()]
+    assert judge.most_in_flight(calls) <= CONCURRENT
+    assert plant.tracking.count_documents({"untold": {"$exists": True}}) == 0
+
+
+def test_limits_of_a_service_hold_at_its_receiver(plant: Plant) -> None:
+    hooks, numbers = Hooks(plant), numbers_of(24)
+    hooks.receiver("erp").behave(latency=0.7)
+    for _ in range(2):
+        plant.hire(processes=2).ready()
+    hooks.make("erp", concurrent=2, per_second=5)
+    plant.producer.put_all(hooks.slug, numbers)
+    hooks.all_delivered("erp", len(numbers), 40.0)
+
+    calls = [each.call for each in hooks.receiver("erp").received()]
+    assert len(calls) == len(numbers)
+    assert judge.most_in_flight(calls) == 2
+    assert judge.most_starts_in_any_second(calls) <= 5
+
+
+def test_a_redis_that_lost_all_is_filled_again_from_mongodb(plant: Plant) -> None:
+    redis, hooks, numbers = plant.own_redis(), Hooks(plant), numbers_of(20)
+    receiver = hooks.receiver("erp")
+    plant.hire().ready()
+    hooks.make("erp", concurrent=1)
+    receiver.behave(latency=0.3)
+    plant.producer.put_all(hooks.slug, numbers)
+    until(lambda: sum(hooks.states("erp").values()) == len(numbers), 20.0, "all are noted")
+    assert redis.ours
+    plant.redis.flushall()
+    hooks.all_delivered("erp", len(numbers), 60.0)
+
+    assert set(hooks.arrived("erp")) == set(numbers)
+
+
+def test_while_a_secret_is_changed_both_verify_and_then_the_new_one(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    api, receiver = hooks.api(), hooks.receiver("erp")
+    old = hooks.make("erp").secret
+    _, changed = api.post("/v1/services/erp/secret/rotate")
+    plant.producer.put(hooks.slug, "AB000001")
+    until(receiver.received, 10.0, "a webhook arrives")
+
+    (received,) = receiver.received()
+    assert old
+    assert changed["secret"] != old
+    assert verified(old, received) == verified(changed["secret"], received)
+
+
+def test_a_request_that_names_a_service_is_told_how_it_ended(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    receiver = hooks.receiver("erp")
+    secret = hooks.make("erp", events=["service.disabled"]).secret
+    assert secret
+    plant.producer.put(hooks.slug, "AB000001", id="order-1", webhook="erp")
+    until(receiver.received, 15.0, "a webhook arrives")
+
+    (received,) = receiver.received()
+    told = verified(secret, received)
+    assert (told["type"], told["data"]["id"]) == ("operation.ended", "order-1")
+    assert told["data"]["status"] == "SUCCESS"
+
+
+def test_nothing_is_sent_into_the_machine_unless_an_operator_allows_it(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    receiver = hooks.receiver("erp")
+    hooks.make("erp")
+    plant.settings["webhooks.allowed.main.networks"] = []
+    plant.hire().ready()
+    status, refused = hooks.api().post("/v1/services", {"name": "crm", "destination": receiver.url})
+    assert (status, "IP address" in refused["detail"]) == (422, True)
+
+    plant.producer.put(hooks.slug, "AB000001")
+    attempts = plant.collection("attempts")
+    until(lambda: attempts.count_documents({}) >= 2, 20.0, "attempts are made")
+    assert {each["failure"] for each in attempts.find()} == {"forbidden_address"}
+    assert receiver.received() == []
+
+
+def test_a_dead_delivery_that_is_resent_arrives_with_its_id(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    api, receiver = hooks.api(), hooks.receiver("erp")
+    receiver.behave(fault="status", status=500, first=1)
+    hooks.make("erp", attempts=1)
+    plant.producer.put(hooks.slug, "AB000001")
+    until(lambda: hooks.states("erp") == {"dead": 1}, 15.0, "it is dead")
+    (first,) = receiver.received()
+    status, _ = api.post(f"/v1/deliveries/{first.call.number}/resend")
+    assert status == 202
+    hooks.all_delivered("erp", 1, 15.0)
+
+    assert [each.call.number for each in receiver.received()] == [first.call.number] * 2
+    hooks.judge_attempts("erp")
+
+
+def test_couriers_are_asked_beside_a_receiver_that_hangs(plant: Plant) -> None:
+    hooks, acme = Hooks(plant), plant.courier("acme")
+    hooks.receiver("erp").behave(fault="hang")
+    plant.hire().ready()
+    hooks.make("erp", concurrent=20)
+    plant.producer.put_all(hooks.slug, numbers_of(60))
+    until(lambda: len(hooks.receiver("erp").received()) >= 20, 15.0, "the receiver hangs")
+    for number in range(6):
+        plant.producer.put(acme, f"CD{number:06}", id=f"of-{number}")
+    plant.endings.come(15.0)
+
+    plant.held_to_limits()
+    assert {plant.endings.state(f"of-{number}") for number in range(6)} == {"SUCCESS"}

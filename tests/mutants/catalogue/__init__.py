@@ -8,6 +8,7 @@ from mutants.catalogue import (
     archive,
     asked_over_http,
     brake,
+    delivering,
     door,
     duty,
     filling,
@@ -56,5 +57,6 @@ CATALOGUE: tuple[Mutant, ...] = (
     *archive.MUTANTS,
     *outside.MUTANTS,
     *sending.MUTANTS,
+    *delivering.MUTANTS,
     *judges.MUTANTS,
 )

@@ -46,9 +46,9 @@ MUTANTS = (
         name="a mark is pulled before its deliveries are there",
         breaks="I1",
         where="service/worker/deliveries/outbox.py",
-        old="    inserted = insert(stores, told)\n    pull(",
-        new="    pull(stores.tracking, [mark for mark, _ in followed])\n"
-        "    inserted = insert(stores, told)\n    pull(",
+        old="    inserted = steps.insert(stores, told)\n",
+        new="    steps.pull(stores.tracking, [mark for mark, _ in followed])\n"
+        "    inserted = steps.insert(stores, told)\n",
         tests=(
             OUTBOX + "test_a_process_that_vanishes_at_any_step_loses_nothing_and_doubles_nothing",
         ),

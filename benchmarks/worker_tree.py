@@ -11,10 +11,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from redis import Redis
+
 from benchmarks.cpu import tree
 from benchmarks.tube import DRAINS, REQUESTS, Tubes
 from devstack.nursery import Nursery
 from devstack.process import Process
+from limits.keys import ARCHIVE_LOCKS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 READY_SECONDS = 60.0
@@ -102,6 +105,7 @@ def running(setting: Setting, at: Addresses, tubes: Tubes, folder: Path) -> Iter
             raise NotReady(f"the worker ended at once:\n{log.read_text()[-2000:]}")
         try:
             _wait_ready(setting.processes, process, tubes, log)
+            _wait_archiving(at.redis)
             yield WorkerTree(tuple(tree(pid)), log)
         finally:
             _kill(tree(pid))
@@ -116,6 +120,16 @@ def _wait_ready(processes: int, process: Process, tubes: Tubes, log: Path) -> No
         if process.pid is None or time.monotonic() > deadline:
             raise NotReady(f"the worker does not wait for jobs:\n{log.read_text()[-2000:]}")
         time.sleep(STEP)
+
+
+def _wait_archiving(redis: str) -> None:
+    """Return when the process that archives has begun: its start is no cost of any job."""
+    deadline = time.monotonic() + READY_SECONDS
+    with Redis.from_url(redis) as asked:
+        while not asked.exists(ARCHIVE_LOCKS[0]):
+            if time.monotonic() > deadline:
+                raise NotReady("nobody archives")
+            time.sleep(STEP)
 
 
 def _is_ready(processes: int, parent: int | None, tubes: Tubes) -> bool:

@@ -24,7 +24,14 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.several import Ends, members, read_part
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, address, decode, grams, others, text
-from couriers.reading.checkpoints import Moment, decisive, newest, oldest_first, read_iso
+from couriers.reading.checkpoints import (
+    Moment,
+    decisive,
+    is_kept,
+    newest,
+    oldest_first,
+    read_iso,
+)
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import CourierError, RequestRefused, UnreadableAnswer, WrongNumber
@@ -79,6 +86,8 @@ class _Feed(msgspec.Struct):
     sub_parcels: list[str] | None = None
 
 
+_DROPPED = str.maketrans("", "", " -")
+
 _NOT_SEVERAL = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.NOT_FOUND,
@@ -130,10 +139,11 @@ def parse_many(
     if status != HTTPStatus.OK:
         raise unexpected(status)
     told = members(body)
-    by_name = {_plain(name): value for name, value in told.items()} | told
+    if any(number not in told for number in numbers):
+        told = {_plain(name): value for name, value in told.items()} | told
     ends: dict[str, Tracking | CourierError] = {}
     for number in numbers:
-        part = by_name.get(number, by_name.get(_plain(number)))
+        part = told[number] if number in told else told.get(_plain(number))
         if part == b"null":
             ends[number] = NOT_FOUND_YET
         elif part is not None:
@@ -157,39 +167,40 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
             raise UnreadableAnswer("no tag, neither of the parcel nor of a checkpoint")
         status = statuses.Status(last.tag, last.subtag)
     delivered = _delivered(feed, events) if status.tag is Tag.DELIVERED else None
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
-        expected_delivery=text(feed.expected_delivery),
-        delivered_at=delivered.local if delivered else None,
-        delivered_at_utc=delivered.utc if delivered else None,
-        signed_by=text(feed.signed_by),
-        origin=text(feed.origin),
-        destination=text(feed.destination),
-        proof_of_delivery=address(feed.proof_of_delivery),
-        weight_grams=grams(feed.weight_grams, "g"),
-        service=text(feed.service),
-        reference=text(feed.reference),
-        sub_parcels=others(feed.sub_parcels, number) if feed.sub_parcels else (),
+    return Tracking(  # by place, as its checkpoints
+        status.tag,
+        status.subtag,
+        events,
+        text(feed.expected_delivery),
+        delivered.local if delivered else None,
+        delivered.utc if delivered else None,
+        text(feed.signed_by),
+        text(feed.origin),
+        text(feed.destination),
+        address(feed.proof_of_delivery),
+        grams(feed.weight_grams, "g"),
+        text(feed.service),
+        text(feed.reference),
+        others(feed.sub_parcels, number) if feed.sub_parcels else (),
     )
 
 
 def _checkpoint(event: _Event) -> Checkpoint:
-    beside = None if event.checkpoint_offset is None else text(event.checkpoint_offset)
-    local, offset, utc = read_iso(event.checkpoint_time, place_offset=beside)
+    local, offset, utc = event.checkpoint_time, None, None
+    if event.checkpoint_offset is not None or not is_kept(local):
+        local, offset, utc = read_iso(local, place_offset=text(event.checkpoint_offset))
     tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
-    name = text(event.country_name)
-    named = country(name or text(event.country_iso3))
-    # By place, in the order of Checkpoint: names would cost as much as the reading of its time.
+    name, iso3 = _country(event.country_name, event.country_iso3)
+    # By place, in the order of Checkpoint, and without its `__new__`, which is written in Python:
+    # names would cost as much as the reading of the time, `__new__` half as much.
     # Most feeds say little of a place, so `text` is not asked about what is absent.
-    return Checkpoint(
+    made = (
         local,
         text(event.message) or "",
         tag,
         subtag,
-        name or (named.name if named else None),
-        named.iso3 if named else None,
+        name,
+        iso3,
         offset,
         utc,
         None if event.city is None else text(event.city),
@@ -198,6 +209,15 @@ def _checkpoint(event: _Event) -> Checkpoint:
         None if event.location is None else text(event.location),
         None if event.raw_tag is None else text(event.raw_tag),
     )
+    return tuple.__new__(Checkpoint, made)
+
+
+@functools.lru_cache(maxsize=256)
+def _country(name: str | None, iso3: str | None) -> tuple[str | None, str | None]:
+    """Read a country: its name, which stays as the feed writes it, and its code."""
+    written = text(name)
+    known = country(written or text(iso3))
+    return (written or known.name, known.iso3) if known else (written, None)
 
 
 @functools.lru_cache(maxsize=256)
@@ -226,4 +246,4 @@ def _delivered(feed: _Feed, events: tuple[Checkpoint, ...]) -> Moment | None:
 
 
 def _plain(number: str) -> str:
-    return number.upper().translate(str.maketrans("", "", " -"))
+    return number.upper().translate(_DROPPED)

@@ -121,11 +121,8 @@ FORGOTTEN = "tracking:forgotten:"
 HISTORY = "tracking:operations:"
 DEFECTS = "tracking:defects:"
 
-
-SUCCESSES = "tracking:stats:successes"
-ERRORS = "tracking:stats:errors"
-TALLIED_SLUGS = "tracking:stats:slugs"
-SPANS_MADE = "tracking:stats:made"
+SUCCESSES, ERRORS = "tracking:stats:successes", "tracking:stats:errors"
+TALLIED_SLUGS, SPANS_MADE = "tracking:stats:slugs", "tracking:stats:made"
 
 
 class LineKeys(NamedTuple):
@@ -317,22 +314,22 @@ def read_call(line: Line, rules: Rules, grant: list[Any], permit: Permit) -> Cal
         requests += anonymous.count
         if rules.kind.operations and not record.spares(anonymous):
             operations += (anonymous_id(slug_of(line), record.n, anonymous.id),)
-    return Call(
-        id=call_id,
-        line=line,
-        request=request,
-        permit=permit,
-        granted_us=int(granted_us),
-        waiting_since=record.since / 1000,
-        attempts=record.attempts,
-        deaths=record.deaths,
-        requests=requests,
-        operations=operations,
-        tries=record.tries,
-        failing_since=record.failing and record.failing / 1000,
-        given_up=record.given_up,
-        account=account,
-        alone=record.alone,
+    return Call(  # by place: names cost as much again
+        call_id,
+        line,
+        request,
+        permit,
+        int(granted_us),
+        record.since / 1000,
+        record.attempts,
+        record.deaths,
+        requests,
+        operations,
+        record.tries,
+        record.failing and record.failing / 1000,
+        record.given_up,
+        account,
+        record.alone,
     )
 
 
@@ -340,11 +337,14 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
     """Write a request for admit.lua; what is absent or plain is left out."""
     number = own_number(request.number, account_of(request))
     body: dict[str, object] = {"number": number, "job": job_key}
-    texts = {"id": request.id, "trace": request.traceparent, "webhook": request.webhook}
-    texts["resend_of"] = request.resend_of
-    body.update({name: text for name, text in texts.items() if text is not None})
+    texts = (request.id, request.traceparent, request.resend_of, request.webhook)
+    for name, text in zip(("id", "trace", "resend_of", "webhook"), texts, strict=True):
+        if text is not None:
+            body[name] = text  # noqa: PERF403 - that makes one more
     times = (("age", request.max_age), ("till", request.expires_at), ("put", request.put_at))
-    body.update({name: round(seconds * 1000) for name, seconds in times if seconds is not None})
+    for name, seconds in times:
+        if seconds is not None:
+            body[name] = round(seconds * 1000)
     if request.given != request.number:
         body["given"] = request.given
     if request.origin is Origin.AUTOMATIC:

@@ -207,12 +207,12 @@ class Limiter(CallEnds):
             await self._pipeline.run("survey", [keys.LINES, keys.WORKERS], ("", reply[2], 0))
             reply = await self._steps.run("admit", line, args)
         match reply[1:]:
-            case ["granted" | "dying" as word, grant]:
-                call = self._steps.call(line, grant, asked)
-                return Granted(call) if word == "granted" else Dying(call)
             case ["parked", why, put, *ask]:
                 ask_again = self._clock.monotonic(int(ask[0])) if ask else None
                 return Parked(str(why), put == 1, ask_again, at_us=int(reply[0]))
+            case ["granted" | "dying" as word, grant]:
+                call = self._steps.call(line, grant, asked)
+                return Granted(call) if word == "granted" else Dying(call)
             case ["ended", state, *why]:
                 return Ended(State(state), *why)
             case ["held", _]:

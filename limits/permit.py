@@ -170,4 +170,4 @@ class Reports:
 
 def encode_reports(reports: list[str | int]) -> bytes:
     """Write reports as lua/lib/context.lua reads them."""
-    return _encode(reports)
+    return _encode(reports) if reports else b"[]"

@@ -68,6 +68,7 @@ class Kind(NamedTuple):
     What carries its calls out is chosen by its `name`, in the wiring (service.ports.Work).
     `brakes`: what stops a line, by the code of the error. `spares`: an error is charged to a number
     only if another one of its line was answered since its last try; False: it always is.
+    `yields`: calls of such lines have half of the slots of a process at most, all lines together.
     The others are the rules of the table above.
     """
 
@@ -80,6 +81,7 @@ class Kind(NamedTuple):
     counted: bool
     brakes: Mapping[str, Brake]
     spares: bool
+    yields: bool = False
 
 
 _CHANGED = Brake(after=3, first_seconds=60.0, cap_seconds=3_600.0)
@@ -128,6 +130,7 @@ DELIVERY = Kind(
         }
     ),
     spares=False,
+    yields=True,
 )
 
 KINDS = (TRACKING, DELIVERY)

@@ -76,15 +76,24 @@ def read_iso(text: str, *, place_offset: str | None = None, zone_is_fake: bool =
     `place_offset` is an offset that stands beside the time. `zone_is_fake`: this courier writes a Z
     behind local time, so a Z is dropped. Raises UnreadableAnswer.
     """
-    if place_offset is None and _KEPT.fullmatch(text):
-        # Most of all times are written so: nothing but their calendar is left to be looked at.
-        _calendar(text, text)
+    if place_offset is None and is_kept(text):
         return Moment(text)
     found = _ISO.fullmatch(text.strip())
     if found is None:
         raise UnreadableAnswer(f"{text[:60]!r} is no date and time in ISO 8601")
     own = None if zone_is_fake and found["offset"] == "Z" else found["offset"]
     return _moment(found["date"], found["time"], place_offset or own, text)
+
+
+def is_kept(text: str) -> bool:
+    """Whether a time without offset is in the very form of `Moment.local`, as most of all are.
+
+    Raises UnreadableAnswer for one that no calendar has.
+    """
+    if _KEPT.fullmatch(text) is None:
+        return False
+    _calendar(text, text)
+    return True
 
 
 def read_digits(day: str, clock: str, *, place_offset: str | None = None) -> Moment:

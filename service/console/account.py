@@ -48,7 +48,7 @@ def account_arguments(parser: Parser) -> None:
             add_yes(each)
         if action == "set":
             text = "alerts=ADDRESS, the mailbox that hears of them; alerts=none for nobody"
-            each.add_argument("alerts", type=alerts_of, metavar="alerts=ADDRESS", help=text)
+            each.add_argument("alerts", metavar="alerts=ADDRESS", help=text)
         add_json(each)
 
 
@@ -143,18 +143,19 @@ def _list_accounts(stores: connections.Collections, options: Options) -> int:
 
 
 def alerts_of(text: str) -> str:
-    """Read `alerts=ADDRESS`; "" for none."""
+    """Read `alerts=ADDRESS`; "" for none. Raises UsageError."""
     name, _, address = text.partition("=")
     if name != "alerts" or not address:
-        raise argparse.ArgumentTypeError(f"{text!r}: write alerts=ADDRESS, or alerts=none")
+        raise UsageError(f"{text!r}: write alerts=ADDRESS, or alerts=none")
     return "" if address == "none" else address
 
 
 def _set_account(stores: connections.Collections, options: Options) -> int:
-    accounts.set_alerts(stores, options.name, options.alerts)
-    where = f"go to {options.alerts}" if options.alerts else "go to nobody by mail"
+    address = alerts_of(options.alerts)
+    accounts.set_alerts(stores, options.name, address)
+    where = f"go to {address}" if address else "go to nobody by mail"
     words = f"alerts about the webhooks of {options.name} {where}"
-    tell({"account": options.name, "alerts": options.alerts or None}, words, as_json=options.json)
+    tell({"account": options.name, "alerts": address or None}, words, as_json=options.json)
     return Exit.DONE
 
 

@@ -98,6 +98,14 @@ def test_what_can_be_read_now_is_stored_and_no_longer_kept(run: Run, collections
     assert run("reparse").lines == ["0 kept answers (none)"]
 
 
+def test_who_follows_a_parcel_hears_what_was_read_again(run: Run, collections: Any) -> None:
+    keep(collections)
+    run("reparse")
+
+    [mark] = collections.tracking.find_one({})["untold"]
+    assert mark["events"] == ["parcel.changed", "parcel.delivered"]
+
+
 def test_a_dry_run_changes_nothing(run: Run, collections: Any) -> None:
     keep(collections)
     done = run("reparse", "--dry-run")

@@ -171,8 +171,8 @@ class Results:
 
 
 def slots_for(most: int, *, available: bool = True) -> CallSlots:
-    """Slots for calls, whose answers could be stored, or not."""
-    return CallSlots(most, Results(Journal(), available))
+    """Slots for calls, whose answers could be stored, or not; lines that begin with ~ yield."""
+    return CallSlots(most, Results(Journal(), available), lambda line: line.startswith("~"))
 
 
 @dataclass

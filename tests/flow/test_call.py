@@ -15,9 +15,11 @@ from flow_ports import slots_for
 
 from service.worker.flow.tasks import CallSlots, Deadlines
 from tracking.call import NO_ROOM
-from tracking.request import Slug
+from tracking.line import Line
 
-USPS, UPS, DHL = Slug("usps"), Slug("ups"), Slug("dhl")
+USPS, UPS, DHL = Line("usps"), Line("ups"), Line("dhl")
+ONE, TWO = Line("~one"), Line("~two")
+"""Lines that yield."""
 
 
 async def by_another(work: Callable[[], object]) -> object:
@@ -29,12 +31,12 @@ async def by_another(work: Callable[[], object]) -> object:
     return await asyncio.create_task(do())
 
 
-async def holding(slots: CallSlots, places: int) -> asyncio.Task[None]:
+async def holding(slots: CallSlots, places: int, line: Line = USPS) -> asyncio.Task[None]:
     """A task that has so many places, until it is cancelled."""
     taken = asyncio.Event()
 
     async def hold() -> None:
-        assert slots.reserve(places) == places
+        assert slots.reserve(places, line) == places
         taken.set()
         await asyncio.Event().wait()
 
@@ -56,16 +58,16 @@ async def test_no_more_places_are_given_than_there_are() -> None:
 
     first = await holding(slots, 3)
 
-    assert slots.reserve(3) == 2
+    assert slots.reserve(3, USPS) == 2
     assert slots.taken == 5
     await end(first)
 
 
 async def test_a_task_that_asks_again_gets_what_it_lacks() -> None:
     slots = slots_for(5)
-    slots.reserve(2)
+    slots.reserve(2, USPS)
 
-    assert slots.reserve(4) == 4
+    assert slots.reserve(4, USPS) == 4
     assert slots.taken == 4
 
 
@@ -73,20 +75,20 @@ async def test_a_full_process_has_no_room_and_one_that_stops_none_any_more() -> 
     slots = slots_for(1)
     busy = await holding(slots, 1)
 
-    assert slots.reserve(1) == NO_ROOM
+    assert slots.reserve(1, USPS) == NO_ROOM
     slots.stop()
 
-    assert (slots.reserve(1), slots.reserve_for_next()) == (0, 0)
+    assert (slots.reserve(1, USPS), slots.reserve_for_next(USPS)) == (0, 0)
     await end(busy)
 
 
 async def test_what_a_task_leaves_is_for_others() -> None:
     slots = slots_for(5)
-    slots.reserve(5)
+    slots.reserve(5, USPS)
 
     slots.give_back()
 
-    assert await by_another(lambda: slots.reserve(9)) == 5
+    assert await by_another(lambda: slots.reserve(9, USPS)) == 5
 
 
 async def fails(_: CallSlots) -> None:
@@ -104,7 +106,7 @@ async def test_the_places_of_a_task_come_back_however_it_ends(
     slots = slots_for(5)
 
     async def take() -> None:
-        slots.reserve(3)
+        slots.reserve(3, USPS)
         await ends(slots)
 
     task = asyncio.create_task(take())
@@ -118,7 +120,7 @@ async def test_the_places_of_a_task_come_back_however_it_ends(
 
 async def test_a_call_goes_on_with_the_place_of_the_one_that_started_it() -> None:
     slots = slots_for(2)
-    slots.reserve(2)
+    slots.reserve(2, USPS)
     calls = [asyncio.create_task(waits(slots)) for _ in range(2)]
 
     for each in calls:
@@ -132,27 +134,27 @@ async def test_a_call_goes_on_with_the_place_of_the_one_that_started_it() -> Non
 
 async def test_a_call_that_ends_may_be_followed_by_two() -> None:
     slots = slots_for(2)
-    slots.reserve(1)
+    slots.reserve(1, USPS)
 
-    assert slots.reserve_for_next() == 2
+    assert slots.reserve_for_next(USPS) == 2
 
 
 async def test_a_call_that_ends_in_a_full_process_is_followed_by_one() -> None:
     slots = slots_for(2)
     other = await holding(slots, 1)
-    slots.reserve(1)
+    slots.reserve(1, USPS)
 
-    assert slots.reserve_for_next() == 1
+    assert slots.reserve_for_next(USPS) == 1
     await end(other)
 
 
 async def test_while_a_slug_stands_in_line_nobody_else_gets_a_place() -> None:
     slots = slots_for(2)
-    slots.reserve(1)
+    slots.reserve(1, USPS)
     slots.waiting.add(USPS)
 
-    assert await by_another(lambda: slots.reserve(1)) == NO_ROOM
-    assert slots.reserve_for_next() == NO_ROOM, "its place is for the slug that waits"
+    assert await by_another(lambda: slots.reserve(1, USPS)) == NO_ROOM
+    assert slots.reserve_for_next(USPS) == NO_ROOM, "its place is for the slug that waits"
 
 
 async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
@@ -167,7 +169,7 @@ async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
 
     assert slots.next_waiting_line() == USPS
     called_in = await holding(slots_for(1), 1)
-    slots.assign(called_in)
+    slots.assign(called_in, USPS)
     assert slots.next_waiting_line() is None, "there was one place"
     await end(called_in)
     assert slots.next_waiting_line() == DHL
@@ -176,9 +178,9 @@ async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
 async def test_a_slug_that_is_called_in_gets_what_is_free_of_what_it_wants() -> None:
     slots = slots_for(3)
     two = await holding(slots_for(1), 1)
-    slots.assign(two, 2)
+    slots.assign(two, USPS, 2)
     one = await holding(slots_for(1), 1)
-    slots.assign(one, 2)
+    slots.assign(one, USPS, 2)
 
     assert slots.taken == 3
     await end(two)
@@ -190,6 +192,61 @@ async def test_a_slug_stands_in_line_once() -> None:
     slots = slots_for(1)
 
     assert (slots.waiting.add(USPS), slots.waiting.add(USPS)) == (True, False)
+
+
+async def test_lines_that_yield_have_half_of_the_places_at_most() -> None:
+    slots = slots_for(10)
+
+    one = await holding(slots, 3, ONE)
+    assert await by_another(lambda: slots.reserve(9, TWO)) == 2
+    two = await holding(slots, 2, TWO)
+    assert await by_another(lambda: slots.reserve(1, ONE)) == NO_ROOM
+    assert await by_another(lambda: slots.reserve(9, USPS)) == 5
+
+    await end(one, two)
+    assert await by_another(lambda: slots.reserve(9, ONE)) == 5
+
+
+async def test_a_call_that_follows_another_one_counts_for_the_same_half() -> None:
+    slots = slots_for(4)
+    carried = asyncio.Event()
+
+    async def start_a_call() -> asyncio.Task[bool]:
+        slots.reserve(1, ONE)
+        call = asyncio.create_task(carried.wait())
+        slots.transfer(call)
+        return call
+
+    calls = [await asyncio.create_task(start_a_call()) for _ in "12"]
+
+    assert await by_another(lambda: slots.reserve(1, TWO)) == NO_ROOM
+    carried.set()
+    await asyncio.gather(*calls)
+    await asyncio.sleep(0)
+    assert await by_another(lambda: slots.reserve(4, TWO)) == 2
+
+
+async def test_a_line_that_yields_and_waits_for_its_half_holds_up_no_other() -> None:
+    slots = slots_for(4)
+    one = await holding(slots, 2, ONE)
+    slots.waiting.add(TWO)
+
+    assert slots.next_waiting_line() is None
+    assert await by_another(lambda: slots.reserve(1, USPS)) == 1
+
+    await end(one)
+    assert await by_another(lambda: slots.reserve(1, USPS)) == NO_ROOM, "its turn has come"
+    assert slots.next_waiting_line() == TWO
+
+
+async def test_lines_of_both_kinds_get_their_turns_in_the_order_in_which_they_came() -> None:
+    slots = slots_for(4)
+    for line in (USPS, ONE, UPS, TWO):
+        slots.waiting.add(line)
+
+    called = [slots.next_waiting_line() for _ in range(5)]
+
+    assert called == [USPS, ONE, UPS, TWO, None]
 
 
 async def test_each_free_place_wakes_who_calls_lines_in() -> None:

@@ -191,7 +191,7 @@ async def test_takes_under_way_have_the_places_that_they_may_fill() -> None:
 async def test_a_slug_that_finds_the_process_full_is_asked_for_when_a_place_is_free() -> None:
     takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
-    slots.assign(calling)
+    slots.assign(calling, USPS)
 
     async with draining(takes, slots, USPS):
         for _ in range(9):
@@ -210,7 +210,7 @@ async def test_redis_hears_who_has_the_duty_while_a_slug_stands_in_line(
     monkeypatch.setattr(drain, "UNREPORTED_SECONDS", 0.001)
     takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
-    slots.assign(calling)
+    slots.assign(calling, USPS)
 
     async with draining(takes, slots, USPS):
         await until(lambda: times(takes, USPS) >= 1)
@@ -238,7 +238,7 @@ async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
     monkeypatch.setattr(drain, "SHARE_AFTER_SECONDS", 0.0)
     takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
-    slots.assign(calling)
+    slots.assign(calling, USPS)
     slots.waiting.add(USPS)
 
     async with draining(takes, slots):
@@ -251,7 +251,7 @@ async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
 async def test_a_full_process_keeps_the_drain_jobs_that_it_claims() -> None:
     takes, slots, job = Takes(), slots_for(1), Job(Journal())
     calling = asyncio.create_task(asyncio.Event().wait())
-    slots.assign(calling)
+    slots.assign(calling, USPS)
 
     async with draining(takes, slots) as drainer:
         await drainer.claim(USPS, job)

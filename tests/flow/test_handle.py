@@ -31,6 +31,7 @@ from tracking.call import (
 )
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, NotStarted, ResultsDown
+from tracking.line import Line
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -61,7 +62,7 @@ async def test_an_answer_that_redis_does_not_remember_is_looked_up_in_mongodb(
 
 async def test_a_full_process_admits_without_asking_for_a_call() -> None:
     scene = Scene(Parked("room"))
-    scene.slots.reserve(5)
+    scene.slots.reserve(5, Line("usps"))
 
     steps = await asyncio.create_task(scene.handle())
 

@@ -36,10 +36,10 @@ async def test_nobody_is_given_a_place() -> None:
     slots = slots_for(5, available=False)
     slots.waiting.add(USPS)
 
-    assert (slots.reserve(1), slots.reserve_for_next()) == (NO_ROOM, NO_ROOM)
+    assert (slots.reserve(1, USPS), slots.reserve_for_next(USPS)) == (NO_ROOM, NO_ROOM)
     assert slots.next_waiting_line() is None
     slots.stop()
-    assert slots.reserve_for_next() == 0, "a process that stops hands its lines over all the same"
+    assert slots.reserve_for_next(USPS) == 0, "a process that stops hands its lines over"
 
 
 @pytest.mark.parametrize(

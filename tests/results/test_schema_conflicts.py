@@ -122,10 +122,14 @@ async def test_one_document_for_each_number_is_not_enough_where_several_accounts
     assert look(bucket) == []
 
 
+EVERYTHING = "an answer and that a number is not known and a change that somebody is to hear of"
+
+
 @pytest.mark.parametrize(
     ("collection", "validator", "told"),
     [
-        ("tracking", {"number": {"$type": "string"}}, "an answer and that a number is not known"),
+        ("tracking", {"number": {"$type": "string"}}, EVERYTHING),
+        ("tracking", {"untold": None}, "a change that somebody is to hear of"),
         ("tracking", {"checkpoints.0": {"$exists": True}}, "that a number is not known"),
         ("tracking_past", {"$jsonSchema": {"required": ["tracking"]}}, "an earlier parcel"),
         ("dead", {"$expr": {"$gt": ["$attempts", 1]}}, "a dead request"),

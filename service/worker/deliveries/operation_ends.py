@@ -10,8 +10,8 @@ was malformed, as far as it names  the same
 its service and its id
 ================================== ================================================================
 
-Its event and its delivery have ids that follow from the operation: what is told twice is there
-once. The service hears of it whatever else it wants to hear of, as the request names it. Of a
+Its event and its delivery have ids that follow from the operation: to tell of it twice changes
+nothing. The service hears of it whatever else it wants to hear of, as the request names it. Of a
 service that is not there nobody hears.
 """
 

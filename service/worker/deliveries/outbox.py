@@ -117,7 +117,7 @@ class Inserted(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The two steps by which a change is told; between them a worker may vanish."""
+    """The two steps that tell of a change; between them a worker may vanish."""
 
     insert: Callable[[Collections, Sequence[Told]], Inserted]
     pull: Callable[[Collection[Document], Iterable[Mark]], None]

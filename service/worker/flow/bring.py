@@ -66,7 +66,8 @@ class Bringing:
             self._bringing -= 1
 
     async def _admit(self, request: TrackingRequest, key: str) -> None:
-        call_id, full = next(self._limits.ids), self._slots.reserve(1) <= 0
+        call_id, line = next(self._limits.ids), line_of(request)
+        full = self._slots.reserve(1, line) <= 0
         until = time.monotonic() + TRIED_SECONDS
         try:
             admission = await keep_trying(
@@ -77,7 +78,7 @@ class Bringing:
                     self._slots.transfer(self._tasks.start(self._runner.run([call])))
                 case Parked(_, put_drain, ask_again):
                     duty = TakeResult(ask_again=ask_again, put_drain=put_drain)
-                    await self._runner.apply(line_of(request), duty)
+                    await self._runner.apply(line, duty)
                 case Dying(call):
                     await self._runner.give_up(call)
         except AWAY:

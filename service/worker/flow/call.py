@@ -182,7 +182,7 @@ class CallEnds:
         self, call: Call, setback: Setback, error: CourierError, *, last: bool
     ) -> TakeResult:
         """Have a failed call repeated later; `used_up`: that was its request's last attempt."""
-        room = self._room(last=last)
+        room = self._room(call, last=last)
         result = await in_redis(call, lambda: self._limits.retry(call, setback, room))
         if result.used_up:
             return result
@@ -213,7 +213,7 @@ class CallEnds:
         self, calls: Sequence[Call], why: Exception | None = None, *, last: bool = True
     ) -> TakeResult:
         """Put the requests of calls back to the head of their list. None: this worker stops."""
-        room = self._room(last=last) if why else 0
+        room = self._room(calls[0], last=last) if why else 0
         result = await in_redis(calls[0], lambda: self._limits.hand_back(calls, room))
         for call in calls:
             emit(Event.HANDED_BACK, **names_of(call), **({"why": str(why)} if why else {}))
@@ -223,12 +223,12 @@ class CallEnds:
         self, ends: Sequence[tuple[Call, Verdict]], *, last: bool = True
     ) -> Awaitable[TakeResult]:
         """Give the slot of these calls at their courier back, and end their operations."""
-        room = self._slots.reserve_for_next() if last else None
+        room = self._room(ends[0][0], last=last)
         return in_redis(ends[0][0], lambda: self._limits.finish(ends, room))
 
-    def _room(self, *, last: bool) -> int | None:
+    def _room(self, call: Call, *, last: bool) -> int | None:
         """The room for what follows; None where other calls of the group end right behind."""
-        return self._slots.reserve_for_next() if last else None
+        return self._slots.reserve_for_next(call.line) if last else None
 
 
 class CallRunner:

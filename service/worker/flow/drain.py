@@ -90,7 +90,7 @@ class Drainer:
     async def claim(self, line: Line, job: Job) -> None:
         """Begin to drain `line`, because `job` of the tube `wait_list` says so; settles the job."""
         # A full process keeps the job: to refuse it would send it round without end.
-        room = self._slots.reserve(FEWEST_IN_ONE_TAKE)
+        room = self._slots.reserve(FEWEST_IN_ONE_TAKE, line)
         result = await self._take(line, room, claims=True)
         await self._go_on(line, result, job)
         self.claimed(line)
@@ -107,7 +107,7 @@ class Drainer:
             while not self._retired:
                 for line in self._pop_waiting():
                     task = asking.create_task(self._ask(line, has_slot=True))
-                    self._slots.assign(task, FEWEST_IN_ONE_TAKE)
+                    self._slots.assign(task, line, FEWEST_IN_ONE_TAKE)
                 for line in self._pop_due():
                     # Nobody waits for the slowest: the next lines are due meanwhile.
                     asking.create_task(self._ask(line))
@@ -170,7 +170,7 @@ class Drainer:
         room = 0
         if has_slot or now - self._since.get(line, 0.0) < SHARE_AFTER_SECONDS:
             most = max(FEWEST_IN_ONE_TAKE, 2 * self._brought.get(line, 1))
-            room = self._slots.reserve(min(most, MOST_IN_ONE_TAKE))
+            room = self._slots.reserve(min(most, MOST_IN_ONE_TAKE), line)
         if room == NO_ROOM and self._slots.waiting.add(line):
             self.schedule(line, now + UNREPORTED_SECONDS)
             return

@@ -133,7 +133,7 @@ class GroupRunner:
         if lead.permit.started:
             noted = (self._ends.note(call, error, attempt, final=False) for call in left)
             await asyncio.gather(*noted)
-        room = self._slots.reserve_for_next()
+        room = self._slots.reserve_for_next(lead.line)
         result = await in_redis(lead, lambda: self._limits.halve(left, room))
         emit(Event.HALVED, **names_of(lead), numbers=len(left), **said_of(error))
         return result._replace(waits=True)
@@ -232,7 +232,7 @@ class GroupRunner:
         """End a call that was not answered; `delay` where its whole group was not."""
         call, outcome, attempt = failed
         if isinstance(outcome, LeftOut):
-            room = self._slots.reserve_for_next() if last else None
+            room = self._slots.reserve_for_next(call.line) if last else None
             result = await in_redis(call, lambda: self._limits.ask_alone(call, room))
             emit(Event.LEFT_OUT, **names_of(call))
             return result._replace(waits=True)

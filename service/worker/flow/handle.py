@@ -113,7 +113,8 @@ class Handler:
         """Do all that is to be done before a job may go that was granted no call."""
         match admission:
             case Parked(why, put_drain, ask_again):
-                await self._copy(request, job, admission.at_us)
+                if self._mirror:
+                    await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
                 if put_drain or ask_again is not None:
                     duty = TakeResult(ask_again=ask_again, put_drain=put_drain)
@@ -269,7 +270,7 @@ class Admitter:
         kept = None
         if max_age > self._limits.remembers_seconds:
             kept = await keep_trying(lambda: self._results.fresh(request, max_age))
-        full = self._slots.reserve(1) <= 0
+        full = self._slots.reserve(1, line_of(request)) <= 0
         admission = await keep_trying(
             lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
         )

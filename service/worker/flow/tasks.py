@@ -11,9 +11,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from service.observe.log import emit_unexpected
@@ -81,32 +83,48 @@ class Tasks:
             emit_unexpected(error)
 
 
+Yields = Callable[[Line], bool]
+"""Whether calls of a line have half of the slots at most, together with those of others like it."""
+
+
 class WaitingLines:
     """The lines that could call and wait for a slot, in the order in which they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, yields: Yields) -> None:
         self.wake: Callable[[], None] = lambda: None
-        self._lines: dict[Line, None] = {}
+        self._yields = yields
+        self._turns = itertools.count()
+        self._lines: tuple[dict[Line, int], dict[Line, int]] = ({}, {})
+        """Those that do not yield, and those that do, each with its turn."""
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return sum(map(len, self._lines))
 
     def add(self, line: Line) -> bool:
         """Put `line` at the end of the queue. False: it waits already."""
-        new = line not in self._lines
-        self._lines[line] = None
+        lines = self._lines[self._yields(line)]
+        new = line not in lines
+        if new:
+            lines[line] = next(self._turns)
         self.wake()
         return new
 
     def leave(self, line: Line) -> None:
         """Let `line` wait no more; does nothing to a line that does not wait."""
-        self._lines.pop(line, None)
+        self._lines[self._yields(line)].pop(line, None)
 
-    def pop(self) -> Line:
-        """Take out the line that has waited longest."""
-        line = next(iter(self._lines))
-        del self._lines[line]
-        return line
+    def are_any(self, *, yielding: bool) -> bool:
+        """Whether lines wait, those that yield only where `yielding` says so."""
+        return bool(self._lines[False] or (yielding and self._lines[True]))
+
+    def pop(self, *, yielding: bool) -> Line | None:
+        """Take out the line that has waited longest, one that yields only where that is said."""
+        heads = (next(iter(lines.items()), None) for lines in self._lines[: 1 + yielding])
+        first = min(filter(None, heads), key=itemgetter(1), default=None)
+        if first is None:
+            return None
+        self.leave(first[0])
+        return first[0]
 
 
 class CallSlots:
@@ -117,20 +135,26 @@ class CallSlots:
     back or ends, however it ends; a task that is started for a granted call gets its slot from the
     task that starts it.
 
-    A line that could call and finds no slot waits here. As long as a line waits, no other gets a
-    slot, not even the line whose call just ended: so all lines of a full process get their turns.
-    `waiting.wake` is called when `next_waiting_line` may succeed.
+    A line that could call and finds no slot waits here. As long as a line waits that may have one,
+    no other gets a slot, not even the line whose call just ended: so all lines of a full process
+    get their turns. `waiting.wake` is called when `next_waiting_line` may succeed.
 
-    While an answer could not be stored no line gets a slot, as if the process were full.
+    Lines that yield have half of the slots at most: however long their calls take, the others find
+    the other half. While an answer could not be stored no line gets a slot, as if the process were
+    full.
     """
 
-    def __init__(self, most: int, results: Results) -> None:
+    def __init__(self, most: int, results: Results, yields: Yields = lambda _: False) -> None:
         """`most`: calls at once."""
-        self.waiting = WaitingLines()
+        self.waiting = WaitingLines(yields)
         self._results = results
+        self._yields = yields
         self._loop = asyncio.get_running_loop()
         self._most = self._free = most
+        self._half = max(1, most // 2)
+        """Slots that lines which yield may still have."""
         self._held: dict[Task, int] = {}
+        self._yielding = set[Task]()
         self._stopping = False
 
     @property
@@ -138,8 +162,8 @@ class CallSlots:
         """Calls in flight, and those that Redis may grant just now."""
         return self._most - self._free
 
-    def reserve(self, most: int) -> int:
-        """Reserve slots until this task has `most` of them. Returns the room as scripts want it.
+    def reserve(self, most: int, line: Line) -> int:
+        """Reserve slots for `line` until this task has `most`. Returns the room as scripts want it.
 
         That is how many the task has; NO_ROOM: none for now; 0: none any more, this process stops.
         """
@@ -147,24 +171,29 @@ class CallSlots:
             return 0
         if not self._results.is_available:
             return NO_ROOM  # the slot that this task has is not for another call
-        task = self._this_task()
+        task, yields = self._this_task(), self._yields(line)
         held = self._held.get(task, 0)
-        if not self.waiting and (more := min(most - held, self._free)) > 0:
-            self._give(task, more)
+        free = min(self._free, self._half) if yields else self._free
+        if not self._others_wait(yields=yields) and (more := min(most - held, free)) > 0:
+            self._give(task, more, yields=yields)
             held += more
         return held or NO_ROOM
 
-    def reserve_for_next(self) -> int:
-        """Reserve slots for what may follow the call that this task ends; returns as `reserve`."""
-        return NO_ROOM if self.waiting and not self._stopping else self.reserve(MOST_FOLLOWERS)
+    def reserve_for_next(self, line: Line) -> int:
+        """Reserve slots for what may follow a call of `line` that this task ends, as `reserve`."""
+        if self._others_wait(yields=self._yields(line)) and not self._stopping:
+            return NO_ROOM
+        return self.reserve(MOST_FOLLOWERS, line)
 
     def transfer(self, task: Task) -> None:
-        """Give a slot of this task to another task, which carries a call."""
+        """Give a slot of this task to another task, which carries a call of the same line."""
         this = self._this_task()
+        yields = this in self._yielding
         if self._held.get(this):
             self._held[this] -= 1
             self._free += 1
-        self._give(task, 1)
+            self._half += yields
+        self._give(task, 1, yields=yields)
 
     def give_back(self) -> None:
         """Give back the slots that this task still has."""
@@ -176,25 +205,39 @@ class CallSlots:
     def next_waiting_line(self) -> Line | None:
         """Take out the line that has waited longest, if a slot is free; `assign` it to its task."""
         can_call = self._free > 0 and self._results.is_available
-        return self.waiting.pop() if self.waiting and can_call else None
+        return self.waiting.pop(yielding=self._half > 0) if can_call else None
 
-    def assign(self, task: Task, most: int = 1) -> None:
+    def assign(self, task: Task, line: Line, most: int = 1) -> None:
         """Give up to `most` of the free slots to the task of a line that waited."""
-        self._give(task, min(most, self._free))
+        yields = self._yields(line)
+        free = min(self._free, self._half) if yields else self._free
+        self._give(task, min(most, free), yields=yields)
 
     def stop(self) -> None:
         """Give nobody a slot from now on; calls that run go on."""
         self._stopping = True
 
-    def _give(self, task: Task, slots: int) -> None:
+    def _others_wait(self, *, yields: bool) -> bool:
+        """Whether lines wait that come before this one; those that yield, if they may have any."""
+        return self.waiting.are_any(yielding=yields or self._half > 0)
+
+    def _give(self, task: Task, slots: int, *, yields: bool) -> None:
         if task not in self._held:
             self._held[task] = 0
             task.add_done_callback(self._left)
+            if yields:
+                self._yielding.add(task)
         self._held[task] += slots
         self._free -= slots
+        if yields:
+            self._half -= slots
 
     def _left(self, task: Task) -> None:
-        if slots := self._held.pop(task, 0):
+        slots = self._held.pop(task, 0)
+        if task in self._yielding:
+            self._yielding.discard(task)
+            self._half += slots
+        if slots:
             self._free += slots
             if self.waiting:
                 self.waiting.wake()

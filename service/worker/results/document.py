@@ -1,9 +1,10 @@
 """The document of a parcel in the collection `tracking` (docs/interface.md §3). Pure.
 
-Besides the contract's members there are three internal ones: `observed_us`, the grant of the call
+Besides the contract's members there are four internal ones: `observed_us`, the grant of the call
 whose answer this is (Redis' time in microseconds, 0 before the first answer), which decides what is
-newer; `revision`, one more with each write, which tells whether somebody wrote in between; and
-`check_pace`, by which re-checks go (`recheck_policy.py`).
+newer; `revision`, one more with each write, which tells whether somebody wrote in between;
+`check_pace`, by which re-checks go (`recheck_policy.py`); and `untold`, changes of which somebody
+is still to hear (`change.py`), missing where there are none.
 
 Each account that asks for a parcel has a document of its own, also in `tracking_past` (where the
 first event follows in `_id`) and in `unreadable`. No number contains `@`.

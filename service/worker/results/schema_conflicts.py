@@ -23,6 +23,7 @@ from typing import Any
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
+from service.worker.results.change import marked
 from service.worker.results.database import Collections, Document, Index, Names, Spec, indexes_for
 from service.worker.results.dead import document_of
 from service.worker.results.document import begun, content_of, with_attempt
@@ -161,8 +162,13 @@ def _samples() -> dict[str, dict[str, Document]]:
     answer = with_attempt(answer, Attempt(_AT, "answered", 1, 200))
     letter = DeadLetter("sample", "courier_down", "a sample", b"{}", at=_AT)
     unknown = begun(_REQUEST, _AT, content_of(NOT_FOUND_YET))
+    changed, _ = marked(None, answer, _AT)
     return {
-        "tracking": {"an answer": answer, "that a number is not known": unknown},
+        "tracking": {
+            "an answer": answer,
+            "that a number is not known": unknown,
+            "a change that somebody is to hear of": changed,
+        },
         "past": {"an earlier parcel": answer | {ID: "usps:SAMPLE:2026-01-01T00:00:00"}},
         "dead": {"a dead request": document_of(letter)},
     }

@@ -123,7 +123,8 @@ class PendingCommand:
 
     `line` is what is written. `reply_bytes`: how long each reply is at least, 0: not known. The
     server itself may wait `seconds` with it. `left`: replies to come. Of a PUT, which may be many
-    jobs, `answers` has what came so far.
+    jobs, `answers` has what came so far. `usual`: the whole reply that means DONE, b"" where such
+    replies differ.
     """
 
     verb: Verb
@@ -134,6 +135,7 @@ class PendingCommand:
     left: int = 1
     answers: list[Any] | None = None
     ends_batch: bool = False
+    usual: bytes = b""
 
 
 class Client(asyncio.Protocol):
@@ -259,17 +261,20 @@ class Client(asyncio.Protocol):
         at = 0
         while self._sent:
             command = self._sent[0]
-            if command.verb is Verb.PUT and (inserted := _INSERTED.match(data, at)):
+            if command.usual and data.startswith(command.usual, at):
+                at += len(command.usual)
+                answer: Any = self._answer(command, Reply.DONE, [], b"")
+            elif command.verb is Verb.PUT and (inserted := _INSERTED.match(data, at)):
                 at = inserted.end()
-                answer: Any = int(inserted[1])
+                answer = int(inserted[1])
             elif (found := next_reply(data, at)) is None:
                 break
             else:
-                word, values, body, at = found
-                reply = REPLIES[command.verb].get(word)
+                words, body, at = found
+                reply = REPLIES[command.verb].get(words[0])
                 if reply is None:
-                    raise greenstalk.UnknownResponseError(word, values)
-                answer = self._answer(command, reply, [word, *values], body)
+                    raise greenstalk.UnknownResponseError(words[0], words[1:])
+                answer = self._answer(command, reply, words, body)
             command.left -= 1
             if command.answers is not None:
                 command.answers.append(answer)
@@ -380,8 +385,8 @@ class ReplyWait:
             self._socket.setsockopt(socket.SOL_SOCKET, option, value)
 
 
-def next_reply(data: bytes, at: int) -> tuple[bytes, list[bytes], bytes, int] | None:
-    """Read the reply that begins at `at`: word, values, body, where it ends; None: not all there.
+def next_reply(data: bytes, at: int) -> tuple[list[bytes], bytes, int] | None:
+    """Read the reply that begins at `at`: its words, body, where it ends; None: not all there.
 
     Raises ValueError, IndexError for what no beanstalkd says.
     """
@@ -390,13 +395,14 @@ def next_reply(data: bytes, at: int) -> tuple[bytes, list[bytes], bytes, int] | 
         if len(data) - at > _LINE_MOST:
             raise ValueError("a line does not end")
         return None
-    word, *values = data[at:end].split(b" ")
+    words = data[at:end].split(b" ")
     begin = end + 2
-    if word not in _WITH_BODY:
-        return word, values, b"", begin
-    after = begin + int(values[-1])
-    if data[after : after + 2] not in {b"\r\n", b"\r", b""} or int(values[-1]) < 0:
+    if words[0] not in _WITH_BODY:
+        return words, b"", begin
+    size = int(words[-1])
+    after = begin + size
+    if data[after : after + 2] not in {b"\r\n", b"\r", b""} or size < 0:
         raise ValueError("a body is longer than was said")
     if len(data) < after + 2:
         return None
-    return word, values, data[begin:after], after + 2
+    return words, data[begin:after], after + 2

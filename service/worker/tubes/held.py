@@ -55,6 +55,9 @@ USUAL = {
 }
 """What is written when a job was dealt with as asked."""
 
+_FACTS_WRITTEN = {Verb.BURY: b" %d", Verb.RELEASE: b" %d 0"}
+"""What follows the job's id: its priority, and no delay."""
+
 _FACT = re.compile(rb"^(ttr|pri|age): (\d+)", re.MULTILINE)
 
 
@@ -225,12 +228,10 @@ class ReservingClient(Client):
         MISSING: somebody else has the job.
         """
         job.settled |= verb is not Verb.TOUCH
-        line = b"%b %d" % (verb.encode(), job.id)
-        if verb in {Verb.BURY, Verb.RELEASE}:
-            line += b" %d" % (job.priority or 0)
-        line += b" 0\r\n" if verb is Verb.RELEASE else b"\r\n"
-        done = self._loop.create_future()
-        return self._submit(_JobCommand(verb, line, done, len(USUAL[verb]), job=job))
+        facts = _FACTS_WRITTEN.get(verb, b"")
+        line = b"%b %d%b\r\n" % (verb.encode(), job.id, facts and facts % (job.priority or 0))
+        done, usual = self._loop.create_future(), USUAL[verb]
+        return self._submit(_JobCommand(verb, line, done, len(usual), usual=usual, job=job))
 
     def close(self, error: Exception | None = None) -> None:
         """End the connection; the jobs that it holds are lost."""
@@ -256,15 +257,14 @@ class ReservingClient(Client):
             return reply
         if reply is Reply.MISSING:
             return None
-        match command.verb:
-            case Verb.RESERVE:
-                job = self.held[int(words[1])] = ReservedJob(int(words[1]), body, self)
-                return job
-            case Verb.STATS_JOB:
-                facts = dict(_FACT.findall(body))
-                return int(facts[b"ttr"]), int(facts[b"pri"]), int(facts[b"age"])
-            case _:
-                return super()._answer(command, reply, words, body)
+        if command.verb is Verb.RESERVE:
+            number = int(words[1])
+            job = self.held[number] = ReservedJob(number, body, self)
+            return job
+        if command.verb is Verb.STATS_JOB:
+            facts = dict(_FACT.findall(body))
+            return int(facts[b"ttr"]), int(facts[b"pri"]), int(facts[b"age"])
+        return super()._answer(command, reply, words, body)
 
     def _let_go(self, verb: Verb, job: ReservedJob, reply: Reply) -> None:
         job.lost |= reply is not Reply.DONE

@@ -106,6 +106,8 @@ class AllLines:
         # Every step of a line asks, and a line keeps its kind.
         self._found = functools.lru_cache(LINES_MOST)(self._find)
         self.rules_of: RulesOf = _KeptRules(self._found).__getitem__
+        self.yields: Callable[[Line], bool] = functools.lru_cache(LINES_MOST)(self._yields)
+        """Whether calls of a line leave half of a process to others, by the rule of its kind."""
 
     def known(self) -> Sequence[Line]:
         """List all lines, of each kind."""
@@ -134,6 +136,10 @@ class AllLines:
     def cleared(self, line: Line) -> None:
         """Pass it on to the lines of its kind."""
         self._found(line)[1].cleared(line)
+
+    def _yields(self, line: Line) -> bool:
+        kind = self._found(line)[0]
+        return kind is not None and kind.yields
 
     def _find(self, line: Line) -> tuple[Kind | None, Lines]:
         for kind, lines in self._kinds:

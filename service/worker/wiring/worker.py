@@ -132,7 +132,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     recheck_of = functools.cache(functools.partial(recheck_for, config))
     hooks = Webhooks(config, parts, points)
     results = Trackings(parts.store, recheck_of, hooks.outbox)
-    slots = CallSlots(config.worker.concurrency, results)
+    slots = CallSlots(config.worker.concurrency, results, parts.lines.yields)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
     stores = dataclasses.replace(stores, tells=points.port("tells", hooks.ends))

@@ -16,6 +16,7 @@ from mutants.catalogue import (
     forgetting,
     group_ends,
     groups,
+    health,
     judges,
     line,
     outside,
@@ -58,5 +59,6 @@ CATALOGUE: tuple[Mutant, ...] = (
     *outside.MUTANTS,
     *sending.MUTANTS,
     *delivering.MUTANTS,
+    *health.MUTANTS,
     *judges.MUTANTS,
 )

@@ -93,8 +93,8 @@ MUTANTS = (
         name="a key is good for everything",
         breaks="F18",
         where="service/http/callers.py",
-        old="if scope not in key.scopes:",
-        new="if scope in {}:",
+        old="if each not in key.scopes]:",
+        new="if each in {}]:",
         tests=("door/test_api_keys.py::test_a_key_without_the_scope_takes_nothing",),
     ),
     Mutant(

@@ -27,6 +27,8 @@ from devstack.errors import StackError
 CORES = 2
 """Worker, servers, courier and measuring share them, on any machine: so results can be compared."""
 
+HERE = Path(__file__).resolve().parents[1]
+
 WIDTH = 120
 """Of what is not a terminal, like the log of a build."""
 
@@ -38,17 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.write_docs:
         return _write_docs(asked.json or LAST, console)
     whole = not (asked.quick or asked.only or asked.seconds)
-    added = bool(asked.only and asked.json and asked.json.exists())
     asked.json = asked.json or (LAST if whole else PART)
     cores = sorted(os.sched_getaffinity(0))[:CORES]
     os.sched_setaffinity(0, cores)
     chosen = [each for each in SCENARIOS if each.name in asked.only or not asked.only]
-    run = blank(_command(arguments), len(cores))
     try:
-        _run(asked, chosen, Report.read(asked.json).again(run) if added else run, console)
-    except msgspec.DecodeError as error:
-        console.print(f"{asked.json} holds no report ({error}): name another file with --json")
-        return 1
+        _run(asked, chosen, blank(_command(arguments), len(cores), whole=whole), console)
     except (StackError, OSError) as error:
         console.print(f"[bold red]{type(error).__name__}[/bold red]: {error}")
         return 1
@@ -114,11 +111,13 @@ def _parser() -> argparse.ArgumentParser:
         "--json",
         type=Path,
         metavar="FILE",
-        help="where to keep it; with --only, a report that is there keeps its other tables, so "
-        "that --only NAME --json benchmarks/results/last.json measures one of the page again",
+        help=f"where to keep it; {LAST.relative_to(HERE)} for a whole run, else {PART.name}",
     )
     parser.add_argument(
-        "--write-docs", action="store_true", help="write the kept report into docs/performance.md"
+        "--write-docs",
+        action="store_true",
+        help="put the tables of the report at --json into docs/performance.md; those of a run that "
+        "was not whole replace the tables of the same titles",
     )
     return parser
 

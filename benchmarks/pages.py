@@ -13,6 +13,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "performance.md"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 PLOTS = "plots"
+TITLE = "### "
 
 
 class NoMarkers(Exception):
@@ -20,7 +21,11 @@ class NoMarkers(Exception):
 
 
 def write_docs(report: Report, page: Path = PAGE) -> list[Path]:
-    """Replace what stands between the markers of `page`; returns the files that were written."""
+    """Put the tables between the markers of `page`; returns the files that were written.
+
+    Those of a whole run replace all that stands there. Those of any other run replace the tables
+    of the same titles, or stand behind the others, and each says when it was measured.
+    """
     drawn = dict(_plots(report))
     folder = page.parent / PLOTS
     folder.mkdir(exist_ok=True)
@@ -28,8 +33,20 @@ def write_docs(report: Report, page: Path = PAGE) -> list[Path]:
     for name, drawing in drawn.items():
         written.append(folder / f"{name}.svg")
         written[-1].write_text(drawing)
-    page.write_text(between_markers(page.read_text(), markdown(report, tuple(drawn))))
+    text = page.read_text()
+    head, tables = markdown(report, tuple(drawn))
+    if not report.whole:
+        there, kept = _parts(text.partition(BEGIN)[2].partition(END)[0])
+        head, tables = there or head, kept | tables
+    page.write_text(between_markers(text, "\n\n".join([head, *tables.values()])))
     return written
+
+
+def _parts(text: str) -> tuple[str, dict[str, str]]:
+    """Take apart what stands between the markers: the head, and each table by its title."""
+    head, *tables = text.strip().split(f"\n{TITLE}")
+    kept = {each.partition("\n")[0]: f"{TITLE}{each.strip()}" for each in tables}
+    return head.strip(), kept
 
 
 def between_markers(text: str, new: str) -> str:
@@ -41,19 +58,20 @@ def between_markers(text: str, new: str) -> str:
     return f"{head}{BEGIN}\n{new}\n{END}{tail}"
 
 
-def markdown(report: Report, plots: tuple[str, ...] = ()) -> str:
-    """Write the report: machine and versions, then each table with its plot."""
+def markdown(report: Report, plots: tuple[str, ...] = ()) -> tuple[str, dict[str, str]]:
+    """Write the report: the head, with machine and versions, and each table by its title."""
     # What backs a server begins with the program's own name.
     named = (what if " " in what else f"{name} {what}" for name, what in report.versions.items())
-    versions = ", ".join(named)
-    parts = [f"Measured {report.date} with `{report.command}` on {report.machine}. {versions}."]
+    told = f"Measured {report.date} with `{report.command}`"
+    head = f"{told} on {report.machine}. {', '.join(named)}."
+    written = {}
     for table in report.tables:
-        parts.append(f"### {table.title}")
-        parts.append(_rows(table))
+        parts = [f"{TITLE}{table.title}", _rows(table)]
         parts += [f"![{table.title}]({PLOTS}/{table.name}.svg)"] if table.name in plots else []
         parts += [table.note] if table.note else []
-        parts += [f"Measured {table.measured}."] if table.measured else []
-    return "\n\n".join(parts)
+        parts += [] if report.whole else [f"{told}, commit {report.versions['commit']}."]
+        written[table.title] = "\n\n".join(parts)
+    return head, written
 
 
 def _rows(table: Table) -> str:

@@ -22,7 +22,7 @@ LAST = RESULTS / "last.json"
 """The last full run."""
 
 PART = RESULTS / "part.json"
-"""The last run that was quick, or of some scenarios only: nothing for the documents."""
+"""The last run that was quick, or of some scenarios only."""
 LIBRARIES = ("aiohttp", "redis", "pymongo", "greenstalk", "msgspec")
 _CPUINFO = Path("/proc/cpuinfo")
 _MEMINFO = Path("/proc/meminfo")
@@ -30,27 +30,20 @@ _MEMINFO = Path("/proc/meminfo")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All tables of one or more runs on one machine."""
+    """All tables of one run on one machine."""
 
     machine: str
     versions: dict[str, str]
     command: str
     date: str
     tables: Sequence[Table] = ()
-    later: str = ""
-    """The run that adds to an earlier one's report: its date, command and commit."""
+    whole: bool = True
+    """Whether all scenarios were run, in their full sizes."""
 
     def having(self, tables: Sequence[Table]) -> Report:
         """Add tables; those of the same name are replaced."""
-        dated = [replace(table, measured=self.later) for table in tables]
-        merged = {table.name: table for table in (*self.tables, *dated)}
+        merged = {table.name: table for table in (*self.tables, *tables)}
         return replace(self, tables=tuple(merged.values()))
-
-    def again(self, run: Report) -> Report:
-        """Keep what was measured; tables from now on say that they are of this later run."""
-        other = f" on {run.machine}" if run.machine != self.machine else ""
-        told = f"{run.date} with `{run.command}`{other}, commit {run.versions['commit']}"
-        return replace(self, later=told)
 
     def table(self, name: str) -> Table | None:
         """Find a table; None when its scenario was not run."""
@@ -67,10 +60,10 @@ class Report:
         return msgspec.json.decode(path.read_bytes(), type=cls)
 
 
-def blank(command: str, cores: int) -> Report:
+def blank(command: str, cores: int, *, whole: bool = True) -> Report:
     """Begin a report: this machine, these versions, now."""
-    now = dt.datetime.now(dt.UTC)
-    return Report(_machine(cores), _versions(), command, now.isoformat(timespec="seconds"))
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    return Report(_machine(cores), _versions(), command, now, whole=whole)
 
 
 def _machine(cores: int) -> str:

@@ -29,9 +29,6 @@ class Table:
     details: Sequence[Mapping[str, Value]] = field(default_factory=tuple)
     """The single runs behind the rows; kept as JSON only."""
 
-    measured: str = ""
-    """The date, command and commit of its run, where that is not the report's own."""
-
     def cells(self) -> list[list[str]]:
         """Write out every row."""
         return [

@@ -167,21 +167,21 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
             raise UnreadableAnswer("no tag, neither of the parcel nor of a checkpoint")
         status = statuses.Status(last.tag, last.subtag)
     delivered = _delivered(feed, events) if status.tag is Tag.DELIVERED else None
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
-        expected_delivery=text(feed.expected_delivery),
-        delivered_at=delivered.local if delivered else None,
-        delivered_at_utc=delivered.utc if delivered else None,
-        signed_by=text(feed.signed_by),
-        origin=text(feed.origin),
-        destination=text(feed.destination),
-        proof_of_delivery=address(feed.proof_of_delivery),
-        weight_grams=grams(feed.weight_grams, "g"),
-        service=text(feed.service),
-        reference=text(feed.reference),
-        sub_parcels=others(feed.sub_parcels, number) if feed.sub_parcels else (),
+    return Tracking(  # by place, as its checkpoints
+        status.tag,
+        status.subtag,
+        events,
+        text(feed.expected_delivery),
+        delivered.local if delivered else None,
+        delivered.utc if delivered else None,
+        text(feed.signed_by),
+        text(feed.origin),
+        text(feed.destination),
+        address(feed.proof_of_delivery),
+        grams(feed.weight_grams, "g"),
+        text(feed.service),
+        text(feed.reference),
+        others(feed.sub_parcels, number) if feed.sub_parcels else (),
     )
 
 
@@ -191,9 +191,10 @@ def _checkpoint(event: _Event) -> Checkpoint:
         local, offset, utc = read_iso(local, place_offset=text(event.checkpoint_offset))
     tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
     name, iso3 = _country(event.country_name, event.country_iso3)
-    # By place, in the order of Checkpoint: names would cost as much as the reading of its time.
+    # By place, in the order of Checkpoint, and without its `__new__`, which is written in Python:
+    # names would cost as much as the reading of the time, `__new__` half as much.
     # Most feeds say little of a place, so `text` is not asked about what is absent.
-    return Checkpoint(
+    made = (
         local,
         text(event.message) or "",
         tag,
@@ -208,14 +209,15 @@ def _checkpoint(event: _Event) -> Checkpoint:
         None if event.location is None else text(event.location),
         None if event.raw_tag is None else text(event.raw_tag),
     )
+    return tuple.__new__(Checkpoint, made)
 
 
 @functools.lru_cache(maxsize=256)
 def _country(name: str | None, iso3: str | None) -> tuple[str | None, str | None]:
-    """Bring what is said of a country into one form: its name, as it was told, and its code."""
-    told = text(name)
-    known = country(told or text(iso3))
-    return (told or known.name, known.iso3) if known else (told, None)
+    """Read a country: its name, which stays as the feed writes it, and its code."""
+    written = text(name)
+    known = country(written or text(iso3))
+    return (written or known.name, known.iso3) if known else (written, None)
 
 
 @functools.lru_cache(maxsize=256)

@@ -314,22 +314,22 @@ def read_call(line: Line, rules: Rules, grant: list[Any], permit: Permit) -> Cal
         requests += anonymous.count
         if rules.kind.operations and not record.spares(anonymous):
             operations += (anonymous_id(slug_of(line), record.n, anonymous.id),)
-    return Call(
-        id=call_id,
-        line=line,
-        request=request,
-        permit=permit,
-        granted_us=int(granted_us),
-        waiting_since=record.since / 1000,
-        attempts=record.attempts,
-        deaths=record.deaths,
-        requests=requests,
-        operations=operations,
-        tries=record.tries,
-        failing_since=record.failing and record.failing / 1000,
-        given_up=record.given_up,
-        account=account,
-        alone=record.alone,
+    return Call(  # by place: names cost as much again
+        call_id,
+        line,
+        request,
+        permit,
+        int(granted_us),
+        record.since / 1000,
+        record.attempts,
+        record.deaths,
+        requests,
+        operations,
+        record.tries,
+        record.failing and record.failing / 1000,
+        record.given_up,
+        account,
+        record.alone,
     )
 
 

@@ -12,9 +12,12 @@ in Lua's lfunc.c); a name from further out is at hand. Nearly every function tak
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from types import MappingProxyType
 
 LIBRARY = (
     "context",
@@ -70,20 +73,22 @@ class Script:
     sha: str
 
 
-def load() -> dict[str, Script]:
-    """Read all scripts: BATCH and those of ALONE."""
+@functools.cache
+def load() -> Mapping[str, Script]:
+    """Read all scripts, once in a process: BATCH and those of ALONE."""
     folder = files("limits") / "lua"
     parts = [(folder / "lib" / f"{name}.lua").read_text() for name in LIBRARY]
     parts.insert(1, "return (function()\n")
-    parts.append("local operations = {}\n")
+    parts.append("local operations, asked = {}, ' ' .. ARGV[3]\n")
     for name in OF_LINE:
         text = (folder / f"{name}.lua").read_text()
-        parts.append(f"function operations.{name}()\n{text}end\n")
+        parts.append(f"if string.find(asked, ' {name} ', 1, true) then\n")
+        parts.append(f"operations.{name} = (function()\n{text}end)()\nend\n")
     parts.append((folder / "lib" / f"{BATCH}.lua").read_text())
     parts.append("end)()\n")
     texts = {BATCH: "".join(parts)}
     texts |= {name: (folder / f"{name}.lua").read_text() for name in ALONE}
-    return {name: Script(name, text, _sha(text)) for name, text in texts.items()}
+    return MappingProxyType({name: Script(name, text, _sha(text)) for name, text in texts.items()})
 
 
 def _sha(text: str) -> str:

@@ -82,9 +82,7 @@ class Steps:
                 ask_again = ask_again and time.monotonic()
         full = why == "full" and ask_again is not None
         groups = self._groups(line, grants, asked)
-        return TakeResult(
-            groups, ask_again, put_drain=put == 1, full=full, used_up=why == "used_up"
-        )
+        return TakeResult(groups, ask_again, put == 1, full, why == "used_up")
 
     def _groups(self, line: Line, grants: list[Any], asked: float) -> tuple[tuple[Call, ...], ...]:
         """Read calls, each with its riders behind it: they are under one permit."""
@@ -121,7 +119,7 @@ class Steps:
             self._pipeline.run(script, of, (rules, measured, *step))
             for measured, step in zip(told, steps, strict=True)
         ]
-        # As `gather` does it, of whom the loop would call back once for each.
+        # As `gather` does it, but without a callback for each.
         replies, error = list[list[Any]](), None
         for reply in sent:
             try:

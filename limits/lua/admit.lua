@@ -12,7 +12,8 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: digits, quiet_until
          memory: count_open, drop_ended, entries, later, members, open_operations
-         state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in, tally, tally_call
+         state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in, status, tally,
+           tally_call
          record: fresh, join, read_record, serves, supersede, wait_again, waiting_record, write_record
          lanes: opening, starts_at
          waiting: move_due, nobody_waits, numbers, push_last, put_behind, put_head, put_tail, take_out,
@@ -41,7 +42,7 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
 -- company: µs until when it may wait for that, or nil; full: this process has no room.
 local function parked(id, why, company, full)
   if nobody_waits() then return { now, 'parked', why, 0 } end
-  raise_flag(waits(), company)
+  raise_flag(company)
   if not company then return { now, 'parked', why, call_drainer(id) } end
   return { now, 'parked', why, ask_by(id, company, full) }
 end
@@ -244,7 +245,7 @@ return function(id, asked, stored)
   local names = { STATUS .. name, ANSWER .. number }
   if not request.id then names[3] = STATUS .. redis.sha1hex(name) end
   local known = call('MGET', unpack(names))
-  local operation = operation_in(known[1] or known[3])
+  local operation = operation_in(status(name, known[1]) or known[3])
   request.unknown = request.id and not operation
   local other = operation and elsewhere(name, operation, number)
   if other then

@@ -9,7 +9,7 @@ ARGV     behind the reports, see lib/batch.lua:
            hand (lib/waiting.lua)
 
 Uses     memory: ended_as, order
-         state: anonymous_id, elsewhere, move, operation_in
+         state: anonymous_id, elsewhere, move, operation_in, status
          record: end_anonymous, end_where, nobody_left, read_record, rest_of, write_record
          waiting: drop, end_waiting, pass_gaps, pop_first
          flight: running
@@ -57,7 +57,7 @@ local function cancel_anonymous(number, id)
 end
 
 local function cancel_one(number, id)
-  local operation = operation_in(call('GET', STATUS .. id))
+  local operation = operation_in(status(id))
   if not operation then return cancel_anonymous(number, id) end
   local other = elsewhere(id, operation, number)
   if other then return { now, 'elsewhere', other } end

@@ -14,7 +14,7 @@ ARGV     behind the reports, see lib/batch.lua:
   base     of the calls that are taken next, as in take.lua
   room     as in hand_back.lua
 
-Uses     context: decoded, note_measured
+Uses     context: decoded, digits, note_measured
          memory: average_time, drop_ended, expect_no_calm, set_average
          state: call_is_over, parcel_of, tally_call
          record: end_where, everyone, nobody_left, record_in, serves, waiting_record, write_record
@@ -88,7 +88,7 @@ local function remember(number, verdict, text, late)
   local text_before = late and call('GET', ANSWER .. number)
   local before = text_before and decoded(text_before)
   if before and before.observed >= verdict.observed and before.observed <= now_ms then return end
-  call('SET', ANSWER .. number, text, 'PX', rules.answer_ms)
+  call('SET', ANSWER .. number, text, 'PX', digits(rules.answer_ms))
 end
 
 -- The calls of the number, with this one; the script may be sent again, so the record stays as it is.

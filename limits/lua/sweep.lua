@@ -224,10 +224,10 @@ return function(who)
   more = more or relist()
   move_due()
   give_up(who, dying)
-  local put, left = 0, waits()
-  if left > 0 then
+  local put = 0
+  if waits() > 0 then
     if who ~= '' then
-      raise_flag(left)
+      raise_flag()
       put = call_drainer(who)
     end
   elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
+from hooks import ANY, WHO, Hooks
 from plant import Plant
 from running_worker import until
-from test_services_of_workers import ANY, WHO, Hooks
 
 from devstack.servers import free_port
 from tracking.request import MAIN

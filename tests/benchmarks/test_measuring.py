@@ -23,6 +23,7 @@ from benchmarks.__main__ import main
 from benchmarks.courier import Courier
 from benchmarks.courier_stub import feed
 from benchmarks.cpu import Meter, tree
+from benchmarks.pages import PAGE
 from benchmarks.report import Report
 from benchmarks.tube import REQUESTS, Tubes, requests
 from benchmarks.worker_tree import Addresses, Setting, configuration
@@ -196,19 +197,16 @@ def test_the_configuration_of_a_run_is_one_that_a_worker_takes(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("there", ["{}", ""])
-def test_what_is_no_report_is_not_added_to(
+def test_what_is_no_report_is_not_written_into_the_page(
     tmp_path: Path, there: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = tmp_path / "report.json"
+    kept, page = tmp_path / "report.json", PAGE.read_text()
     kept.write_text(there)
-    cores = os.sched_getaffinity(0)
-    try:
-        assert main(["--only", "baseline", "--json", str(kept)]) == 1
-    finally:
-        os.sched_setaffinity(0, cores)
 
-    assert kept.read_text() == there
-    assert "holds no report" in " ".join(capsys.readouterr().out.split()), "lines are wrapped"
+    assert main(["--write-docs", "--json", str(kept)]) == 1
+
+    assert PAGE.read_text() == page
+    assert "no report at" in capsys.readouterr().out
 
 
 @pytest.mark.prove

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ PACE = Table(
     ),
     "A note.",
 )
+IDLE = Table("idle", "Idle", (Column("slugs", "slugs"),), ({"slugs": 50},))
+LATENCY = Table("latency", "Latency", (Column("slugs", "slugs"),), ({"slugs": 5},))
 REPORT = Report("a machine", {"Python": "3.11"}, "python -m benchmarks", "2024-05-01", (PACE,))
 
 
@@ -41,24 +44,33 @@ def test_a_table_of_the_same_name_is_replaced() -> None:
     assert [table.title for table in REPORT.having([newer]).tables] == ["Newer"]
 
 
-def test_a_scenario_that_is_measured_again_leaves_the_other_tables_and_says_when_it_ran() -> None:
-    idle = Table("idle", "Idle", (Column("slugs", "slugs"),), ({"slugs": 50},))
-    run = Report("a machine", {"commit": "abc1"}, "python -m benchmarks --only idle", "2024-06-02")
+def test_a_run_that_is_not_whole_leaves_the_other_tables_and_says_when_it_was(
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\n{END}\n")
+    write_docs(REPORT.having([IDLE, LATENCY]), page)
+    command = "python -m benchmarks --only idle"
+    newer = replace(IDLE, rows=({"slugs": 77},))
+    run = Report("a machine", {"commit": "abc1"}, command, "2024-06-02", (newer,), whole=False)
 
-    written = markdown(REPORT.having([idle]).again(run).having([idle]))
+    write_docs(run, page)
+    once = page.read_text()
+    write_docs(run, page)
 
-    told = "Measured 2024-06-02 with `python -m benchmarks --only idle`, commit abc1."
-    assert written.startswith("Measured 2024-05-01 with `python -m benchmarks` on a machine.")
-    assert written.count("### Idle") == written.count(told) == 1
-    assert written.index("### Limits in force") < written.index("### Idle") < written.index(told)
-
-
-def test_a_table_of_another_machine_says_so() -> None:
-    run = Report("a slow machine", {"commit": "abc1"}, "python -m benchmarks", "2024-06-02")
-
-    written = markdown(REPORT.again(run).having([PACE]))
-
-    assert "`python -m benchmarks` on a slow machine, commit abc1." in written
+    assert page.read_text() == once
+    assert once.startswith(
+        f"before\n{BEGIN}\nMeasured 2024-05-01 with `python -m benchmarks` on a machine."
+    )
+    assert [each.partition("\n")[0] for each in once.split("### ")[1:]] == [
+        "Limits in force",
+        "Idle",
+        "Latency",
+    ]
+    idle = once.partition("### Idle")[2].partition("### Latency")[0]
+    assert "| 77 |" in idle
+    assert "| 50 |" not in idle
+    assert idle.strip().endswith(f"Measured 2024-06-02 with `{command}`, commit abc1.")
 
 
 def test_a_page_gets_the_tables_between_its_markers_and_the_plots_beside_it(tmp_path: Path) -> None:

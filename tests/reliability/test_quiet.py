@@ -79,3 +79,30 @@ def test_a_number_that_never_succeeds_is_not_waited_for_and_all_others_are(
         client.delete("wait_requests:named")
 
     assert quiet.until_quiet(arena).left == ()
+
+
+def test_numbers_that_mongodb_refuses_have_a_pause_for_each_attempt_that_is_left(
+    arena: Any,
+) -> None:
+    with arena.redis() as client:
+        client.hset("wait_requests:named", "PARCEL077", '{"attempts":6}')
+        client.hset("wait_requests:named", "PARCEL177", "{}")
+
+    assert quiet.refused_calls(arena) == 2 + 8
+
+
+def test_a_line_that_stands_is_waited_for_as_long_as_its_pauses_last(
+    arena: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet, "LONGEST_PROBE", 0.0)
+    monkeypatch.setattr(quiet, "refused_calls", lambda _: 1)
+    monkeypatch.setattr(quiet, "bound_for", lambda _: 0.5)
+    with arena.redis() as client:
+        client.set("calls_paused:named", "1")
+        timer = threading.Timer(1.0, client.delete, ("wait_list:named", "wait_requests:named"))
+        timer.start()
+
+        seen = quiet.until_quiet(arena)
+        timer.join()
+
+    assert seen.late == ()

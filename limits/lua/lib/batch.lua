@@ -45,7 +45,7 @@ local function run()
 
   local kinds, replies = {}, {}
   for name, width in string.gmatch(ARGV[3], '([%l_]+) (%d+)') do
-    table.insert(kinds, { operation = operations[name](), width = tonumber(width) })
+    table.insert(kinds, { operation = operations[name], width = tonumber(width) })
   end
   local at, last = last_rules + #KEYS + 1, #ARGV
   while at <= last do
@@ -63,6 +63,7 @@ local function run()
     for _, close in ipairs(closing) do attempt(close) end
   end
   if #busy > 0 then attempt(call, 'SADD', LINES, unpack(busy)) end
+  attempt(write_statuses)
   attempt(write_tallies)
   if #measured > 0 then
     local text = table.concat(measured, ' ')

@@ -102,8 +102,10 @@ do
       known = {
         line = name, slug = courier, at = at, names = names_of(list, name, courier),
         counts = {}, ended = {}, sizes = {}, clamped = {}, dropped = {}, changed = {}, entries = {},
+        groups = {}, landed = {},
         signs = false, order = false, later = false, average = false,
-        listed = false, moved = false, busy = false, leased = false, started = false,
+        listed = false, moved = false, busy = false, leased = false, started = false, flagged = false,
+        company = false,
       }
       lines[list] = known
     end

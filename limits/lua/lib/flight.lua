@@ -72,6 +72,7 @@ do
       table.insert(grants, reply_of(own, record, text))
     end
     call('HSET', INFLIGHT, unpack(fields))
+    note_operations(members)
     for _, each in ipairs(members) do run_all(unpack(each)) end
     return table.remove(grants, 1), grants
   end
@@ -135,8 +136,8 @@ end
 
 -- Whether a call that ends frees its slot: others of its group may still run.
 local function is_last(id, record)
-  if not record then return call('HEXISTS', INFLIGHT, '#' .. id) == 0 end
-  return not record.lead or tonumber(call('HGET', INFLIGHT, '#' .. record.lead) or 1) <= 1
+  if not record then return running_of(id) == 0 end
+  return not record.lead or running_of(record.lead) <= 1
 end
 
 -- Takes a call out of flight. `runs`: its number's call, if that is known; of `record` its number and its lead
@@ -145,8 +146,7 @@ local function land(id, record, runs)
   local last, lead = is_last(id, record), record and record.lead
   local leased = not last or end_lease(lead or id)
   if not record then return leased, last end
-  if lead and last then call('HDEL', INFLIGHT, '#' .. lead) end
-  if not last then call('HINCRBY', INFLIGHT, '#' .. lead, -1) end
+  if lead then set_running(lead, last and 0 or running_of(lead) - 1) end
   if (runs or running(record.n)) == id then
     call('HDEL', INFLIGHT, id, '=' .. record.n)
   else

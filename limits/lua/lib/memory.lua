@@ -15,11 +15,14 @@ dropped   what had ended was taken out of the zset    --            holds for th
 clamped   nothing lies too far ahead in the zset      --            holds for the script
 average   µs of a call                                HGET          set_average
 open      operations with an id, before this script   HMGET         -- (counts holds what changed)
+groups    how many of a group run, of #lead           HGET          set_running
 
 and for the end of the script (`closing`):
 listed    a list changed, so the flag's time may be another one; moved: its order did
+flagged   the flag is raised (lib/taking.lua); company: µs until when all wait for that
 changed   zsets whose size changed, so their projection does; leased, started: it grew
 busy      somebody waits or is called
+landed    groups of which some run no more
 counts    what scripts decide by, to be added to tracking:counts
 ended     how many operations ended how, in this script
 ]]
@@ -45,6 +48,7 @@ local IS_PAUSED, IS_HELD, BRAKES, DRAINS, IS_FLAGGED = 1, 2, 3, 4, 5
 local function signs()
   if not known.signs then
     known.signs = calm() and {} or call('MGET', PAUSED, HELD, BRAKE, DRAINER, FLAG)
+    known.signs[IS_FLAGGED] = known.flagged or known.signs[IS_FLAGGED]
   end
   return known.signs
 end
@@ -59,6 +63,17 @@ end
 local function delete_signs(...)
   call('DEL', ...)
   known.signs = nil
+end
+
+-- At the end of the script the flag is raised, or not (any more).
+local function set_flag(is_up, company)
+  known.flagged, known.company = is_up, company or false
+  if known.signs then known.signs[IS_FLAGGED] = is_up end
+end
+
+-- Whether it is to be raised, and with which company.
+local function flag()
+  return known.flagged, known.company
 end
 
 -- How many entries MANUAL or AUTOMATIC has. Asked one by one: many steps need to know of one only.
@@ -166,13 +181,23 @@ end
 
 -- µs that a call has lately taken, nil before the first one.
 local function average_time()
-  known.average = known.average or tonumber(call('HGET', COUNTS, 'call_us') or nil)
-  return known.average
+  known.average = known.average or tonumber(call('HGET', COUNTS, 'call_us') or -1)
+  return known.average >= 0 and known.average or nil
 end
 
 local function set_average(us)
   known.average = us
   call('HSET', COUNTS, 'call_us', digits(us))
+end
+
+-- How many of the group of this lead run: wait_inflight tells, until the last of them has ended.
+local function running_of(lead)
+  known.groups[lead] = known.groups[lead] or tonumber(call('HGET', INFLIGHT, '#' .. lead)) or 0
+  return known.groups[lead]
+end
+
+local function set_running(lead, left)
+  known.groups[lead], known.landed[lead] = left, true
 end
 
 -- By these counts scripts decide: `calls`, `further` requests of calls, `open` operations.
@@ -270,5 +295,16 @@ do
     end
   end
 
-  closing = { close_order, close_calls, close_counts }
+  local function close_groups()
+    for lead in pairs(known.landed) do
+      local left = known.groups[lead]
+      if left > 0 then
+        call('HSET', INFLIGHT, '#' .. lead, digits(left))
+      else
+        call('HDEL', INFLIGHT, '#' .. lead)
+      end
+    end
+  end
+
+  closing = { close_order, close_calls, close_counts, close_groups }
 end

@@ -285,6 +285,17 @@ local function ids_of(number, record)
   return ids
 end
 
+-- Reads the operations of several numbers in one command. members: {number, record} of each.
+local function note_operations(members)
+  local ids = {}
+  for _, each in ipairs(rules.operations and members or {}) do
+    local number, record = unpack(each)
+    for _, id in ipairs(record.newest or {}) do table.insert(ids, id) end
+    if record.anon then table.insert(ids, anonymous_id(number, record.anon.id)) end
+  end
+  note_statuses(ids)
+end
+
 -- The operations of a record run from now on: those of ids_of, and that of requests without an id.
 local function run_all(number, record)
   local verdict = { started = now_ms }

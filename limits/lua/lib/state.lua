@@ -109,6 +109,67 @@ do
   end
 end
 
+-- Statuses, as the script leaves them: each is read once, and all that changed are written at its end.
+local status, note_statuses, set_status, write_statuses
+do
+  local texts, places, written, ended, some_deleted = {}, {}, {}, {}, false
+
+  -- The text of an operation, false without one. `read`: its key, where that was read just now.
+  function status(id, read)
+    if texts[id] == nil then
+      if read == nil then read = call('GET', STATUS .. id) end
+      texts[id] = read
+    end
+    return texts[id]
+  end
+
+  -- Reads those that are not known yet, in one command: each is at hand from then on.
+  function note_statuses(ids)
+    local unread, keys = {}, {}
+    for _, id in ipairs(ids) do
+      if texts[id] == nil then
+        table.insert(unread, id)
+        table.insert(keys, STATUS .. id)
+      end
+    end
+    local found = #keys > 0 and call('MGET', unpack(keys)) or {}
+    for i, id in ipairs(unread) do texts[id] = found[i] end
+  end
+
+  -- text: false where none is to be. ends: it is that of an end, and is to be archived.
+  function set_status(id, text, ends)
+    local at = places[id]
+    if not at then
+      at = #written + 1
+      places[id], written[at] = at, STATUS .. id
+    end
+    texts[id], written[at + 1], some_deleted = text, text, some_deleted or not text
+    if ends then
+      local all = #ended
+      ended[all + 1], ended[all + 2] = digits(now_ms), id
+    end
+  end
+
+  -- Once, at the end of the script.
+  function write_statuses()
+    if some_deleted then
+      local left = {}
+      for i = 1, #written, 2 do
+        if not written[i + 1] then
+          call('DEL', written[i])
+        else
+          table.insert(left, written[i])
+          table.insert(left, written[i + 1])
+        end
+      end
+      written = left
+    end
+    if #written > 0 then call('MSET', unpack(written)) end
+    -- Who archives tells of a key of another type.
+    if #ended > 0 then redis.pcall('ZADD', 'tracking:to_archive', unpack(ended)) end
+  end
+end
+
 local ENDED = { SUCCESS = true, ERROR = true, CANCELLED = true }
 
 -- Of another account's number, NUMBER@account, this is a parcel of its own.
@@ -158,9 +219,9 @@ do
     ERROR = '',
     CANCELLED = '',
   }
-  local DAY_MS, TO_ARCHIVE = 86400000, 'tracking:to_archive'
+  local DAY_MS = 86400000
   -- Redis drops whole blocks of up to 100 entries, so there are at most 100,000.
-  local EVENTS, EVENTS_MOST, EVENTS_MS = 'tracking:events', 99900, 3600000
+  local EVENTS, EVENTS_MOST, EVENTS_MS = 'tracking:events', '99900', '3600000'
   local dates, instants = {}, {}
 
   -- Days since 1970 as YYYY-MM-DD.
@@ -193,26 +254,25 @@ do
     return instants[ms]
   end
 
+  -- In one piece: each piece less is a string less that Lua makes and throws away.
   local function written(operation, state, verdict)
-    local text = '{"status":"' .. state .. '","tracking":"' .. operation.tracking .. '","at":'
-      .. operation.at
-    if operation.resend_of then
-      text = text .. ',"resend_of":' .. cjson.encode(operation.resend_of)
-    end
-    if operation.webhook then text = text .. ',"webhook":' .. cjson.encode(operation.webhook) end
-    if operation.put then text = text .. ',"put":' .. digits(operation.put) end
-    if operation.auto then text = text .. ',"auto":true' end
+    local known, open, begun, output, more = '', '', '', '', ''
+    if operation.resend_of then known = ',"resend_of":' .. cjson.encode(operation.resend_of) end
+    if operation.webhook then known = known .. ',"webhook":' .. cjson.encode(operation.webhook) end
+    if operation.put then known = known .. ',"put":' .. digits(operation.put) end
     if not ENDED[state] then
-      if operation.age then text = text .. ',"age":' .. digits(operation.age) end
-      if operation.till then text = text .. ',"till":' .. digits(operation.till) end
+      if operation.age then open = ',"age":' .. digits(operation.age) end
+      if operation.till then open = open .. ',"till":' .. digits(operation.till) end
     end
-    if state == 'WAITING' then return text .. '}' end
-    text = text .. ',"startedAt":' .. iso(verdict.started)
-      .. ',"finishedAt":' .. iso(ENDED[state] and now_ms)
-      .. ',"output":' .. (verdict.output or 'null')
-    if ENDED[state] and operation.anonymous then text = text .. ',"anonymous":true' end
-    if verdict.attempts then text = text .. ',"attempts":' .. verdict.attempts end
-    return text .. '}'
+    if state ~= 'WAITING' then
+      begun = ',"startedAt":' .. iso(verdict.started) .. ',"finishedAt":' .. iso(ENDED[state] and now_ms)
+        .. ',"output":'
+      output = verdict.output or 'null'
+      if ENDED[state] and operation.anonymous then more = ',"anonymous":true' end
+      if verdict.attempts then more = more .. ',"attempts":' .. verdict.attempts end
+    end
+    return '{"status":"' .. state .. '","tracking":"' .. operation.tracking .. '","at":' .. digits(operation.at)
+      .. known .. (operation.auto and ',"auto":true' or '') .. open .. begun .. output .. more .. '}'
   end
 
   local trimmed, TRIMMED_AT_ONCE = {}, 1000
@@ -222,13 +282,13 @@ do
   local function note_of_parcel(id, operation)
     local key = HISTORY .. own_parcel(id, operation)
     -- It only shows: a key of another type, which `check` tells, must keep nobody from being called.
-    local noted = redis.pcall('ZADD', key, now_ms, id)
+    local noted = redis.pcall('ZADD', key, digits(now_ms), id)
     if type(noted) == 'table' then return end
     if trimmed[key] then return end
     trimmed[key] = true
     -- Mostly a parcel is asked for once a day: with no end yet, the list holds nothing but this entry.
-    if call('PEXPIRE', key, DAY_MS, 'NX') == 1 then return end
-    call('PEXPIRE', key, DAY_MS)
+    if call('PEXPIRE', key, digits(DAY_MS), 'NX') == 1 then return end
+    call('PEXPIRE', key, digits(DAY_MS))
     local old = call('ZCOUNT', key, '-inf', now_ms - DAY_MS)
     if old > 0 then call('ZREMRANGEBYRANK', key, 0, math.min(old, TRIMMED_AT_ONCE) - 1) end
   end
@@ -253,8 +313,7 @@ do
   -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.
   -- Its status gets an end of its own when it is archived: archive.lua.
   local function write_end(id, operation, was, verdict)
-    call('SET', STATUS .. id, written(operation, verdict.state, verdict))
-    redis.pcall('ZADD', TO_ARCHIVE, now_ms, id) -- who archives tells of a key of another type
+    set_status(id, written(operation, verdict.state, verdict), true)
     tell_of_end(id, verdict.state)
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then
       count_open(operation, -1)
@@ -269,10 +328,10 @@ do
 
   local function write_state(id, operation, was, state, verdict)
     if state == 'WAITING' and operation.anonymous then
-      call('DEL', STATUS .. id)
+      set_status(id, false)
       return
     end
-    call('SET', STATUS .. id, written(operation, state, verdict))
+    set_status(id, written(operation, state, verdict))
     if was ~= 'RUNNING' and was ~= 'WAITING' and not operation.anonymous then
       count_open(operation, 1)
     end
@@ -309,7 +368,7 @@ end
 -- when it has ended. Returns its id too.
 local function anonymous_operation(number, anon)
   local id = anonymous_id(number, anon.id)
-  local operation = rules.operations and operation_in(call('GET', STATUS .. id))
+  local operation = rules.operations and operation_in(status(id))
     or { tracking = tracking_of(number), at = anon.at, auto = anon.auto }
   operation.anonymous = true
   return not ENDED[operation.status] and operation or nil, id
@@ -328,14 +387,14 @@ end
 -- Those of `ids` that have not ended and are of this number, by their place in `ids`. An id may be that
 -- of another parcel by now: a day after its end it is free again.
 local function open_among(ids, number)
-  local keys, found, parcel = {}, {}, tracking_of(number)
-  for i, id in ipairs(ids) do keys[i] = STATUS .. id end
+  local found, parcel = {}, tracking_of(number)
   budget.left = budget.left - #ids / 4
-  local texts = #ids > 0 and call('MGET', unpack(keys)) or {}
-  for i = 1, #ids do
-    local operation = operation_in(texts[i])
+  note_statuses(ids)
+  for i, id in ipairs(ids) do
+    local text = status(id)
+    local operation = operation_in(text)
     -- A record carries it and its status cannot be read: it has not ended, as far as is known.
-    if texts[i] and not decoded(texts[i]) then
+    if text and not decoded(text) then
       operation = { status = 'WAITING', tracking = parcel, at = now_ms }
     end
     if operation and not ENDED[operation.status] and operation.tracking == parcel then

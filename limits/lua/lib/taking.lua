@@ -10,9 +10,16 @@ local function each_us(took)
 end
 
 -- The flag's TTL is the estimate of when the last one that waits is due. It runs down by itself, so it
--- is estimated again only for a line that has changed. company: µs until when all wait for that, or nil.
-local function raise_flag(waiting, company)
-  if signs()[IS_FLAGGED] and not lists_changed() then return end
+-- is estimated again only for a line that has changed, once, at the end of the script. company: µs until
+-- when all wait for that, or nil.
+local function raise_flag(company)
+  if not signs()[IS_FLAGGED] or lists_changed() then set_flag(true, company) end
+end
+
+local function close_flag()
+  local is_up, company = flag()
+  if not is_up then return end
+  local waiting = waits()
   local due_us = waiting * each_us(average_time() or 0) + paused_us()
   if company then due_us = math.max(due_us, company - now) end
   if is_rationed() and numbers(AUTOMATIC) > rules.together then
@@ -23,6 +30,7 @@ local function raise_flag(waiting, company)
   end
   set_sign(IS_FLAGGED, FLAG, '1', math.max(1000, math.ceil(due_us / 1000)))
 end
+table.insert(closing, 1, close_flag)
 
 local function drainer()
   local token, at = string.match(signs()[DRAINS] or '', '^(%S+) (%d+)$')
@@ -82,6 +90,7 @@ end
 local function at_rest()
   if not nobody_waits() then return false end
   delete_signs(DRAINER, FLAG)
+  set_flag(false)
   return true
 end
 
@@ -91,7 +100,7 @@ end
 local function settle(who, why, ask, claims)
   if at_rest() then return 0, 0 end
   local waiting = waits()
-  raise_flag(waiting, why == 'filling' and ask or nil)
+  raise_flag(why == 'filling' and ask or nil)
   local token, at = drainer()
   local came_for_it = claims and token ~= nil
   if why == 'room' then

@@ -82,20 +82,20 @@ def request_from(
         # Within what `_seconds` reads, so that it can be written as a job again.
         expires_at = min(max(began + expires_in, 0.0), SECONDS_MOST)
     identity = operation_named(payload)
-    return TrackingRequest(
-        slug=slug,
-        number=number,
-        given=payload["number"],
-        id=identity,
-        origin=_origin(payload.get("origin")),
-        max_age=max_age,
-        expires_at=expires_at,
-        fields=_fields(payload),
-        traceparent=traceparent_of(meta.get("traceparent")),
-        resend_of=_resend_of(payload.get("resend_of")),
-        put_at=put_at or None,
-        alone=payload.get("alone") is True,
-        webhook=webhook_of(payload.get("webhook"), identity),
+    return TrackingRequest(  # by place: names cost as much again
+        slug,
+        number,
+        payload["number"],
+        identity,
+        _origin(payload.get("origin")),
+        max_age,
+        expires_at,
+        _fields(payload),
+        traceparent_of(meta.get("traceparent")),
+        _resend_of(payload.get("resend_of")),
+        put_at or None,
+        payload.get("alone") is True,
+        webhook_of(payload.get("webhook"), identity),
     )
 
 

@@ -73,7 +73,7 @@ MUTANTS = (
         name="the operations of a parcel are kept for ever",
         breaks="I5",
         where="limits/lua/lib/state.lua",
-        old="    call('PEXPIRE', key, DAY_MS)\n",
+        old="    call('PEXPIRE', key, digits(DAY_MS))\n",
         new="",
         tests=(
             HISTORY + "test_a_parcels_list_is_trimmed_to_a_day_and_ends_a_day_after_its_last_entry",

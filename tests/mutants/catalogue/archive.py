@@ -15,8 +15,8 @@ MUTANTS = (
         name="what ended is let go before it is archived",
         breaks="I1",
         where="limits/lua/lib/state.lua",
-        old="call('ZADD', TO_ARCHIVE, now_ms, id)",
-        new="call('PEXPIRE', STATUS .. id, DAY_MS)",
+        old="redis.pcall('ZADD', 'tracking:to_archive', unpack(ended))",
+        new="call('PEXPIRE', STATUS .. ended[2], 86400000)",
         tests=(REDIS + "test_what_ended_stands_in_the_set_and_its_status_has_no_end",),
     ),
     Mutant(

@@ -273,8 +273,8 @@ MUTANTS = (
         name="the flag stays as it is while the line grows",
         breaks="I6",
         where="limits/lua/lib/taking.lua",
-        old="  if signs()[IS_FLAGGED] and not lists_changed() then return end\n",
-        new="  if signs()[IS_FLAGGED] then return end\n",
+        old="  if not signs()[IS_FLAGGED] or lists_changed() then set_flag(true, company) end\n",
+        new="  if not signs()[IS_FLAGGED] then set_flag(true, company) end\n",
         tests=(DRAINER + "test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate",),
     ),
     Mutant(

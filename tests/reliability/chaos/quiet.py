@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,8 +14,16 @@ import greenstalk
 import redis
 
 from chaos.arena import FIRST, SECOND, Arena
-from chaos.scale import LEASE, LONGEST_PROBE, RETRY_CAP, STEP_SECONDS
+from chaos.scale import (
+    ATTEMPTS,
+    LEASE,
+    LONGEST_PROBE,
+    REFUSED_ANSWERS,
+    RETRY_CAP,
+    STEP_SECONDS,
+)
 from limits.keys import TO_ARCHIVE
+from tracking.line import TRACKING
 
 STEP = 0.25
 SWEEP = 6.0
@@ -25,6 +35,8 @@ ARCHIVED_SECONDS = 60.0
 
 WATCHED_SECONDS = 2 * LEASE + LONGEST_PROBE
 """For how long something is watched that is not quiet in time: leases, and the longest backoff."""
+
+REFUSED_PAUSE = TRACKING.brakes["unstorable_answer"].early_seconds or LONGEST_PROBE
 
 TUBES = ("requests_flow", "wait_list")
 UNFINISHED = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed")
@@ -49,10 +61,11 @@ def until_quiet(arena: Arena, say: Callable[[str], None] = lambda _: None) -> Qu
     """Wait until nothing is left; after too long go on watching, to know what is late or lost.
 
     While a line stands because its courier failed, nothing of it can end: that time does not count,
-    but for more than the longest pause.
+    but for more than the longest pause, and the pauses between calls that MongoDB refuses.
     """
     began = last = time.monotonic()
     stood, bound = 0.0, bound_for(arena)
+    may_stand = max(LONGEST_PROBE, REFUSED_PAUSE * refused_calls(arena))
     say(f"quiet is expected within {bound:.0f} s")
     at_bound, late, told = 0.0, list[str](), list[str]()
     while left := list(_left(arena)):
@@ -62,7 +75,7 @@ def until_quiet(arena: Arena, say: Callable[[str], None] = lambda _: None) -> Qu
         time.sleep(STEP)
         passed, last = time.monotonic() - last, time.monotonic()
         stood += passed if _stands(arena) else 0.0
-        if not late and last - began - min(stood, LONGEST_PROBE) > bound:
+        if not late and last - began - min(stood, may_stand) > bound:
             at_bound, late = last, [*left, *_places(arena)]
         if late and last - at_bound > WATCHED_SECONDS:
             return Quiet(last - began, left=[*left, *_places(arena), "and at the bound:", *late])
@@ -92,6 +105,24 @@ def bound_for(arena: Arena) -> float:
             longest = max(longest, waiting / min(courier.per_second, courier.concurrent))
     stepped = 1.5 * STEP_SECONDS if arena.scale.step_clock else 0.0
     return stepped + longest * 1.2 + 2 * (LEASE + SWEEP) + 5 * RETRY_CAP + SPARE
+
+
+def refused_calls(arena: Arena) -> int:
+    """How many calls for numbers that MongoDB refuses are to come at one courier at most.
+
+    Where only these wait, each of their attempts comes after a pause of its own.
+    """
+    most, refused = 0, re.compile(REFUSED_ANSWERS)
+    with arena.redis() as client:
+        for courier in arena.scale.couriers:
+            records = client.hgetall(f"wait_requests:{courier.slug}").items()
+            made = [
+                int(json.loads(record).get("attempts", 0))
+                for number, record in records
+                if refused.search(number)
+            ]
+            most = max(most, sum(ATTEMPTS - attempts for attempts in made))
+    return most
 
 
 def _stands(arena: Arena) -> bool:

@@ -45,6 +45,12 @@ def _info(space: Keyspace, _: Sequence[str]) -> Reply:
     return "".join(f"{name}:{value}\r\n" for name, value in told.items())
 
 
+def _mset(space: Keyspace, args: Sequence[str]) -> Reply:
+    for key, value in zip(args[::2], args[1::2], strict=True):
+        _set(space, [key, value])
+    return Status("OK")
+
+
 def _set(space: Keyspace, args: Sequence[str]) -> Reply:
     key, value, *options = args
     keep, only, end = False, None, None
@@ -276,6 +282,7 @@ COMMANDS: dict[str, Command] = {
     "PERSIST": lambda s, a: int(s.end_at(a[0], None)),
     "PTTL": lambda s, a: s.left_ms(a[0]),
     "GET": lambda s, a: s.text(a[0]),
+    "MSET": _mset,
     "MGET": lambda s, a: [v if isinstance(v := s.find(key), str) else None for key in a],
     "SET": _set,
     "INCR": lambda s, a: _add(s, a[0], 1),

@@ -6,9 +6,9 @@ import json
 import time
 from typing import Any
 
+from hooks import Hooks
 from plant import Plant
 from running_worker import until
-from test_services_of_workers import Hooks
 
 NUMBER = "AB000001"
 

@@ -155,3 +155,14 @@ def test_two_who_rotate_at_once_lose_no_secret(ours: Services) -> None:
     opened = {box.opened(each, kept.id) for each in kept.live_secrets(dt.datetime.now(dt.UTC))}
     assert {each.secret for each in done} < opened
     assert len(opened) == 4
+
+
+def test_no_service_is_made_where_a_lowered_setting_is_passed_already(
+    config: Config, stores: Collections, ours: Services
+) -> None:
+    for name in "abcd":
+        make(ours, name)
+    ours.delete(WHO, MAIN, "a")
+
+    with pytest.raises(ServiceConflict, match="services_most"):
+        make(Services(lower(config, services_most=3), stores), "e")

@@ -14,6 +14,7 @@ from service.worker.flow.bring import Bringing, Wish
 from tracking.call import Admission, Dying, Full, Granted, Held, NoMemory, Parked
 from tracking.checkpoint import Tracking
 from tracking.errors import LimitsBroken, LimitsDown
+from tracking.line import line_of
 
 WISH: Wish = (REQUEST, "key")
 
@@ -111,7 +112,7 @@ async def test_a_process_without_room_has_it_wait() -> None:
     held = asyncio.Event()
 
     async def hold() -> None:
-        scene.slots.reserve(5)
+        scene.slots.reserve(5, line_of(REQUEST))
         await held.wait()
 
     holding = asyncio.create_task(hold())

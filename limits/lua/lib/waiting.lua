@@ -17,7 +17,7 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
-local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
+local numbers, waits, nobody_waits, holds, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
 local numbers_before, turns_before
 do
   local NEAR = 32
@@ -29,7 +29,9 @@ do
   -- How many numbers wait in a list.
   function numbers(list)
     local all = entries(list)
-    return all > 0 and math.max(1, all - order(list).gaps) or 0
+    if all == 0 then return 0 end
+    local gaps = order(list).gaps
+    return gaps < all and all - gaps or 1
   end
 
   function waits()
@@ -39,6 +41,11 @@ do
   -- The same question as `waits`, about those too who wait for the end of a backoff.
   function nobody_waits()
     return entries(MANUAL) == 0 and entries(AUTOMATIC) == 0 and later() == 0
+  end
+
+  -- All that a line has: in its lists, in wait_later, in flight.
+  function holds()
+    return waits() + later() + members(LEASES)
   end
 
   -- A list of gaps only goes. Without them at both its ends somebody took gaps out by hand.

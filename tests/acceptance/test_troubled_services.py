@@ -1,4 +1,4 @@
-"""A service whose receiver is gone is disabled while workers run: people hear, nothing is lost."""
+"""Services in trouble, while workers run: people hear, nothing is lost, couriers go on."""
 
 from __future__ import annotations
 
@@ -83,3 +83,21 @@ def test_a_receiver_that_is_gone_disables_its_service_and_gets_all_once_it_is_ba
         assert "Subject: Webhook service erp is disabled" in kept.mails[0]
         [told] = hooks.receiver("ops").received()
         assert told.json["data"]["service"] == "erp"
+
+
+def test_receivers_that_hang_leave_couriers_half_of_a_process(plant: Plant) -> None:
+    plant.settings["worker.concurrency"] = 8
+    hooks = Hooks(plant)
+    plant.settings["webhooks.timeout_seconds"] = 15.0
+    hooks.receiver("erp").behave(fault="hang")
+    plant.hire().ready()
+    hooks.make("erp")
+    numbers = [f"AB{number:06}" for number in range(60)]
+    plant.producer.put_all(hooks.slug, numbers[:20])
+    until(lambda: len(hooks.receiver("erp").received()) >= 4, 20.0, "its half hangs")
+
+    plant.producer.put_all(hooks.slug, numbers[20:])
+
+    answered = {"slug": hooks.slug, "attempts.outcome": "answered"}
+    tracking = plant.collection("tracking")
+    until(lambda: tracking.count_documents(answered) == len(numbers), 10.0, "all are answered")

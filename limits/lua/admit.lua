@@ -11,13 +11,13 @@ ARGV     behind the reports, see lib/batch.lua:
            request and stored for its account; or empty
 
 Uses     context: digits, quiet_until
-         memory: count_open, drop_ended, entries, later, members, open_operations
+         memory: count_open, drop_ended, entries, open_operations
          state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in, status, tally,
            tally_call
          record: fresh, join, read_record, serves, supersede, wait_again, waiting_record, write_record
          lanes: opening, starts_at
-         waiting: move_due, nobody_waits, numbers, push_last, put_behind, put_head, put_tail, take_out,
-           turns_before, waits
+         waiting: holds, move_due, nobody_waits, numbers, push_last, put_behind, put_head, put_tail,
+           take_out, turns_before, waits
          flight: grant, grant_new, granted_before
          filling: company_ends, hurry_of
          taking: ask_by, call_drainer, drainer, raise_flag
@@ -134,7 +134,7 @@ end
 -- that a line that stands still is not filled with gaps, they count from max_waiting on.
 local function operations_waiting(request)
   -- Of what is no operation somebody else has the rest: so that a line is a window of so many, all are counted.
-  if not rules.operations then return waits() + later() + members(LEASES) end
+  if not rules.operations then return holds() end
   local open, automatic = open_operations()
   if request.auto then
     local gaps_too = entries(MANUAL) + entries(AUTOMATIC) - rules.max_waiting

@@ -17,7 +17,7 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
-local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
+local numbers, waits, nobody_waits, holds, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
 local numbers_before, turns_before
 do
   local NEAR = 32
@@ -39,6 +39,11 @@ do
   -- The same question as `waits`, about those too who wait for the end of a backoff.
   function nobody_waits()
     return entries(MANUAL) == 0 and entries(AUTOMATIC) == 0 and later() == 0
+  end
+
+  -- All that a line has: in its lists, in wait_later, in flight.
+  function holds()
+    return waits() + later() + members(LEASES)
   end
 
   -- A list of gaps only goes. Without them at both its ends somebody took gaps out by hand.

@@ -8,6 +8,7 @@ from mutants.catalogue import (
     archive,
     asked_over_http,
     brake,
+    delivering,
     door,
     duty,
     filling,
@@ -59,6 +60,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     *archive.MUTANTS,
     *outside.MUTANTS,
     *sending.MUTANTS,
+    *delivering.MUTANTS,
     *health.MUTANTS,
     *judges.MUTANTS,
 )

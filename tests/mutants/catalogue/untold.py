@@ -47,7 +47,7 @@ MUTANTS = (
         breaks="I1",
         where="service/worker/deliveries/outbox.py",
         old="    inserted = steps.insert(stores, told)\n",
-        new="    pull(stores.tracking, [mark for mark, _ in followed])\n"
+        new="    steps.pull(stores.tracking, [mark for mark, _ in followed])\n"
         "    inserted = steps.insert(stores, told)\n",
         tests=(
             OUTBOX + "test_a_process_that_vanishes_at_any_step_loses_nothing_and_doubles_nothing",

@@ -212,6 +212,12 @@ class Ends:
         """Call nobody any more."""
         self._hear = None
 
+    async def status_of(self, operation: str) -> str | None:
+        """Read the status of an operation; None where Redis does not know it. Raises LimitsDown."""
+        with redis_asked():
+            text = await self._redis.get(keys.status(operation))
+        return str(text) if text else None
+
     async def note_reply(self, operation: str) -> None:
         """Note with an operation that its end was answered just now, unless that is noted.
 

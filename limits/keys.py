@@ -351,10 +351,10 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
         body["auto"] = True
     if request.fields:
         body["fields"] = dict(request.fields)
-    if request.alone:
-        body["alone"] = True
-    if full:
-        body["full"] = True
+    flags = (("alone", request.alone), ("cancels", request.cancel_on_reply), ("full", full))
+    for name, is_so in flags:
+        if is_so:
+            body[name] = True
     return _encode(body)
 
 

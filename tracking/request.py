@@ -119,7 +119,8 @@ class TrackingRequest(NamedTuple):
     `resend_of` is the id of the operation that this one repeats. `put_at` is Unix time in seconds
     at which its producer put it, None where it does not say so. `alone`: a courier's answer to
     several numbers left this one out, so it rides with no others. `webhook` names the service that
-    hears of the end of its operation; only a request with an id has one.
+    hears of the end of its operation; only a request with an id has one. `cancel_on_reply`: not
+    where a held reply has told of it.
     """
 
     slug: Slug
@@ -135,6 +136,7 @@ class TrackingRequest(NamedTuple):
     put_at: float | None = None
     alone: bool = False
     webhook: str | None = None
+    cancel_on_reply: bool = False
 
 
 def account_of(request: TrackingRequest) -> Account:

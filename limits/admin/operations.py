@@ -171,7 +171,11 @@ def iso(ms: float) -> str:
 
 def _told(read: Mapping[str, Any]) -> Operation:
     told = {name: read.get(name) for name in _MEMBERS}
-    told |= {name: read[name] for name in ("resend_of", "webhook", "repliedAt") if read.get(name)}
+    told |= {
+        name: read[name]
+        for name in ("resend_of", "webhook", "cancels", "repliedAt")
+        if read.get(name)
+    }
     if read.get("attempts"):
         anonymous = bool(read.get("anonymous"))
         told["attempts"] = own_attempts(read["attempts"], read["at"], anonymous=anonymous)

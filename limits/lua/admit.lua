@@ -5,7 +5,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call, new for every admission
   asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace, resend_of,
-           webhook, put (ms), alone (rides with no others), full
+           webhook, cancels, put (ms), alone (rides with no others), full
            (true: this process has no room for a call)
   stored   JSON: state, output (JSON text), observed (ms) -- an answer that is fresh enough for this
            request and stored for its account; or empty

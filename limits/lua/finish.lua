@@ -93,6 +93,7 @@ end
 
 -- The calls of the number, with this one; the script may be sent again, so the record stays as it is.
 local function calls_made(record, verdict)
+  if not verdict.attempt and not (record and record.made) then return nil end
   local made = { unpack(record and record.made or {}) }
   if verdict.attempt then table.insert(made, { verdict.observed, unpack(verdict.attempt) }) end
   return #made > 0 and cjson.encode(made) or nil

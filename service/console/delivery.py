@@ -171,7 +171,8 @@ def _resend(stores: connections.Collections, options: Options) -> int:
     if not count:
         note("no delivery fits this; `delivery list` shows them")
         return Exit.NEGATIVE
-    if not agreed(f"Resend {count} deliveries?", yes=options.yes):
+    many = f"over {count - 1:,}" if count == deliveries.COUNTED_MOST else f"{count:,}"
+    if not agreed(f"Resend {many} deliveries?", yes=options.yes):
         return Exit.NEGATIVE
     came = deliveries.resend_all(stores, audit.Operator(), which, math.inf)
     for identity, why in came.failures.items():

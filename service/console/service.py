@@ -59,11 +59,11 @@ def service_arguments(parser: Parser) -> None:
         ),
         "test": ("Send an event that says that it is a test.", _on_services(_test)),
         "key": ("Print a new key for [webhooks] keys.", _key),
+        "seal": ("Encrypt all secrets by the first of [webhooks] keys.", _seal),
     }
     for action, each in add_actions(parser, actions).items():
-        if action == "key":
-            text = "what it is called, A-Z a-z 0-9 _ -; default: the date"
-            each.add_argument("name", nargs="?", type=named, metavar="NAME", help=text)
+        if action in {"key", "seal"}:
+            _add_name_of_key(each, action)
             continue
         if action != "list":
             each.add_argument("name", type=named, metavar="NAME", help="1 to 20 of a-z 0-9")
@@ -83,6 +83,12 @@ def service_arguments(parser: Parser) -> None:
         text = "whose; default: main"
         each.add_argument("--account", type=account_of, default=MAIN, help=text)
         add_json(each)
+
+
+def _add_name_of_key(parser: Parser, action: str) -> None:
+    if action == "key":
+        text = "what it is called, A-Z a-z 0-9 _ -; default: the date"
+        parser.add_argument("name", nargs="?", type=named, metavar="NAME", help=text)
 
 
 def _add_wishes(parser: Parser) -> None:
@@ -258,6 +264,21 @@ def _key(options: Options) -> int:
     say(services.new_sealing_key(options.name))
     note("set it as TRACKER_WEBHOOKS__KEYS, in front of the keys that are set, for api and workers")
     return Exit.DONE
+
+
+def _seal(options: Options) -> int:
+    """Encrypt secrets again, so that an older key can be taken out."""
+    config = settings.loaded(options).config
+    try:
+        with connections.collections_of(config) as stores:
+            sealed, closed = services.seal_again(config, stores, audit.Operator())
+    except accounts.NotDone as error:
+        raise UsageError(str(error)) from error
+    note(f"encrypted by the first key: {sealed}")
+    if not closed:
+        return Exit.DONE
+    note(f"opened by none of the keys: {closed}; set the key of before behind the first one, too")
+    return Exit.NEGATIVE
 
 
 def _wishes(options: Options) -> dict[str, Any]:

@@ -324,6 +324,23 @@ def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     return web.Response(status=status, body=body, content_type="application/json")
 
 
+class Written(web.Response):
+    """An answer that calls `then` once its bytes were written; not where its client has gone."""
+
+    def __init__(self, answered: web.Response, then: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(
+            status=answered.status, body=answered.body, content_type=answered.content_type
+        )
+        self._then: Callable[[], Awaitable[None]] | None = then
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write the rest."""
+        await super().write_eof(data)
+        then, self._then = self._then, None
+        if then is not None:
+            await then()
+
+
 @functools.cache
 def _times(kind: type[msgspec.Struct]) -> frozenset[str]:
     """Name the members that are times: not strict, msgspec takes digits for Unix seconds."""

@@ -23,6 +23,7 @@ from service.http.exchange import (
     Parameter,
     Problem,
     Route,
+    Written,
     answer,
     come_later,
     flag,
@@ -149,7 +150,12 @@ class OperationRoutes:
             found = await self.end_of(identity, seconds, request)
         if found is None:
             raise not_known(await self._operations.stored.dead(identity))
-        return answer(told(await self._operations.note_reply(found) if marks else found))
+        is_held = seconds is not None and request.method != "HEAD"
+        claimed = await self._operations.replies.claim(found) if is_held else None
+        response = answer(told(await self._operations.note_reply(found) if marks else found))
+        if claimed is None:
+            return response
+        return Written(response, claimed)
 
     async def end_of(
         self, identity: str, seconds: float, request: web.Request

@@ -19,7 +19,7 @@ from pymongo.errors import DuplicateKeyError
 from service.config.cross_checks import ADDRESS
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
-from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
+from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key, needed
 from service.operator.signatures import HmacSecret, Signing, kind_of, make_secret
 from service.worker.results.database import Document
 from service.worker.results.schema_conflicts import of_one_account
@@ -150,6 +150,8 @@ def add_key(
     with _recorded(stores, "key add", **target) as outcome:
         if Scope.ADMIN in scopes and account != MAIN:
             raise NotDone(f"{Scope.ADMIN} is for keys of {MAIN}: with another one it opens nothing")
+        if lacking := [each.value for one in scopes for each in needed(one) if each not in scopes]:
+            raise NotDone(f"{Scope.HOOKS} goes with {', '.join(lacking)}: alone it opens nothing")
         insist_on(stores, account)
         made = _add_key(stores, account, scopes, signing)
         outcome["key"] = prefix = made.text[:PREFIX_CHARACTERS]

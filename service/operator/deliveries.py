@@ -47,6 +47,7 @@ from service.worker.results.database import Document
 from tracking.request import Account, account_and_id
 
 __all__ = [
+    "COUNTED_MOST",
     "Delivery",
     "DeliveryState",
     "EventName",
@@ -75,6 +76,8 @@ FAILED = (DeliveryState.DEAD, DeliveryState.HELD)
 """What is resent where no state is named."""
 
 FAILURES_MOST = 100
+COUNTED_MOST = 10_001
+"""More are counted by nobody: of a million it takes seconds."""
 
 
 class UnknownDelivery(NotDone):
@@ -160,7 +163,7 @@ class Resent:
 def deliveries_of(stores: Collections, which: Which, most: int) -> list[Delivery]:
     """List deliveries, those of the newest events first. Raises PyMongoError."""
     order = [("made_at", DESCENDING), ("_id", DESCENDING)]
-    found = stores.deliveries.find(which.asked(DESCENDING)).sort(order).limit(most)
+    found = stores.deliveries.find(_asked(stores, which, DESCENDING)).sort(order).limit(most)
     return list(map(delivery_in, found))
 
 
@@ -172,8 +175,9 @@ def names_of_services(stores: Collections, deliveries: Iterable[Delivery]) -> Ma
 
 
 def count_failed(stores: Collections, which: Which) -> int:
-    """Count what `resend_all` would send. Raises PyMongoError."""
-    return stores.deliveries.count_documents(which.asked(ASCENDING, FAILED))
+    """Count what `resend_all` would send, COUNTED_MOST at most. Raises PyMongoError."""
+    wanted = _asked(stores, which, ASCENDING, FAILED)
+    return stores.deliveries.count_documents(wanted, limit=COUNTED_MOST)
 
 
 def members(delivery: Delivery, service: str) -> dict[str, Any]:
@@ -293,6 +297,19 @@ def stop_all(stores: Collections, wanted: Document, why: str) -> int:
     return stores.deliveries.update_many(wanted | standing, {"$set": over}).modified_count
 
 
+def _asked(
+    stores: Collections, which: Which, order: int, states: Sequence[DeliveryState] = ()
+) -> Document:
+    """Ask for those that are meant, by an index that holds little more than these."""
+    wanted = which.asked(order, states)
+    is_narrow = "state" in wanted and which.state is not DeliveryState.DELIVERED
+    if is_narrow and which.service is None and which.parcel is None:
+        # By account alone they would be searched among all that were ever delivered.
+        found = stores.services.find({"account": which.account}, {"_id": 1})
+        wanted["service"] = {"$in": [each["_id"] for each in found]}
+    return wanted
+
+
 def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[list[Delivery]]:
     """Read those that are meant; what was resent is due now, and so it is not read again."""
     left, order = most, [("made_at", ASCENDING), ("_id", ASCENDING)]
@@ -300,7 +317,7 @@ def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[li
     until = which.until or _now()
     while left is None or left > 0:
         size = BATCH_SIZE if left is None else min(BATCH_SIZE, left)
-        wanted = replace(which, until=until).asked(ASCENDING, FAILED)
+        wanted = _asked(stores, replace(which, until=until), ASCENDING, FAILED)
         batch = list(map(delivery_in, stores.deliveries.find(wanted).sort(order).limit(size)))
         if not batch:
             return

@@ -46,7 +46,8 @@ from tracking.request import (
     operation_id,
 )
 
-MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", "webhook", *FIELDS)
+_HEARS = ("webhook", "cancel_webhook_on_reply")
+MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", *_HEARS, *FIELDS)
 """What a producer may say of a request."""
 
 ID_REUSED = "id_reused"
@@ -94,6 +95,9 @@ class _Posted(_Asked):
     origin: Annotated[Origin | None, Meta(description="AUTOMATIC yields to MANUAL")] = None
     webhook: Annotated[
         _SERVICE | None, Meta(description="the service that hears of its end; it needs an `id`")
+    ] = None
+    cancel_webhook_on_reply: Annotated[
+        bool | None, Meta(description="not where a reply that was held (`wait`) has told of it")
     ] = None
 
 
@@ -311,6 +315,8 @@ def _members_of(texts: Mapping[str, str]) -> dict[str, Any]:
     for name in _SECONDS_NAMES:
         if text := members.pop(name, ""):
             members[name] = _seconds(name, text)
+    if text := members.pop(_HEARS[1], ""):
+        members[_HEARS[1]] = {"true": True, "false": False}.get(text.lower(), text)
     return members
 
 

@@ -62,6 +62,7 @@ class ResendTarget:
     why: str
     record: Document | None = None
     webhook: str | None = None
+    cancel_on_reply: bool = False
 
 
 def dead_ones(stores: Collections, wanted: Filter) -> list[ResendTarget]:
@@ -87,7 +88,14 @@ def ended_one(identity: str, operation: Mapping[str, Any] | None) -> ResendTarge
     slug, _, number = operation["tracking"].partition(":")
     code = (operation.get("output") or {}).get("code")
     why = f"{operation['status']}: {code}" if code else str(operation["status"])
-    return ResendTarget(slug, number, identity, why, webhook=operation.get("webhook"))
+    return ResendTarget(
+        slug,
+        number,
+        identity,
+        why,
+        webhook=operation.get("webhook"),
+        cancel_on_reply=bool(operation.get("cancels")),
+    )
 
 
 def newest_of(
@@ -169,6 +177,7 @@ def renewed_request(target: ResendTarget, document: Document | None) -> Tracking
         fields=fields_in(document),
         resend_of=target.operation,
         webhook=target.webhook,
+        cancel_on_reply=target.cancel_on_reply,
     )
 
 

@@ -39,7 +39,7 @@ from service.worker.deliveries.body import event_document, standard
 from service.worker.deliveries.delivery import Delivery, delivery_id, event_id
 from service.worker.deliveries.delivery import document_of as delivery_document
 from service.worker.deliveries.keeping import BATCH, PERIOD_SECONDS, cancel_some
-from service.worker.deliveries.secret_box import BadKeys, SecretBox
+from service.worker.deliveries.secret_box import BadKeys, SecretBox, Unreadable
 from service.worker.deliveries.service import (
     Service,
     ServiceState,
@@ -68,6 +68,7 @@ __all__ = [
     "heard_by_all",
     "members",
     "new_sealing_key",
+    "seal_again",
 ]
 
 NAME = re.compile(r"[a-z0-9]{1,20}")
@@ -149,7 +150,7 @@ class Services:
             if "destination" not in wishes:
                 raise BadWish("destination", "say where deliveries go: https://…")
             insist_on(self._stores, account)
-            box, wished = self._box(), read_wishes(self._config, account, wishes)
+            box, wished = _box_of(self._config), read_wishes(self._config, account, wishes)
             secret, document = new_secret(), self._plain(account, name)
             document |= wished | _secrets([box.closed(secret, document["_id"])])
             make_indexes(self._stores.services, indexes_for(names_of(self._config))["services"])
@@ -201,7 +202,7 @@ class Services:
     ) -> Made:
         """Make a new secret; those of before sign beside it for so long."""
         with self._recorded(who, "service secret rotate", account, name):
-            box, secret = self._box(), new_secret()
+            box, secret = _box_of(self._config), new_secret()
             while True:
                 service, now = self.named(account, name), _now()
                 ends_at = now + dt.timedelta(seconds=keep_seconds)
@@ -258,16 +259,6 @@ class Services:
             target |= {each: wishes[each] for each in ("state", "events") if each in wishes}
         return recorded(self._stores.audit, who, act, target)
 
-    def _box(self) -> SecretBox:
-        try:
-            return SecretBox.of(self._config.webhooks.keys)
-        except BadKeys as error:
-            raise NoKeys(
-                f"secrets of services cannot be kept: {error}. `python worker.py service key` "
-                "prints a key: set it as TRACKER_WEBHOOKS__KEYS, or its file as "
-                "TRACKER_WEBHOOKS__KEYS_FILE, for api and all workers, and start these again"
-            ) from error
-
     def _plain(self, account: Account, name: str) -> Document:
         webhooks = self._config.webhooks
         return document_of(
@@ -304,7 +295,8 @@ class Services:
         webhooks, services = self._config.webhooks, self._stores.services
         taken = {each.get("slot") for each in services.find(_live(account), {"slot": 1})}
         slot = next((each for each in range(webhooks.services_most) if each not in taken), None)
-        if slot is None:
+        # More than may be are there where the setting was lowered.
+        if slot is None or len(taken) >= webhooks.services_most:
             why = f"there are {len(taken)} services, as many as an account may have"
             raise ServiceConflict(f"{why} (`[webhooks] services_most`): delete one first")
         today = f"{_now():%Y-%m-%d}"
@@ -359,6 +351,41 @@ class Services:
         return Made(service, secret, now + dt.timedelta(seconds=within), names)
 
 
+def seal_again(config: Config, stores: Collections, who: Operator) -> tuple[int, int]:
+    """Encrypt all secrets by the first key; how many, and how many no key opens. Raises NotDone.
+
+    Every process must have that key by then: it can sign no more where it has not.
+    """
+    with recorded(stores.audit, who, "service seal", {}) as outcome:
+        box, sealed, closed = _box_of(config), 0, 0
+        for document in stores.services.find(_EVERY_LIVE):
+            service = service_in(document)
+            again = _sealed_again(box, service)
+            closed += sum(text is None for text in again)
+            for before, text in zip(service.secrets, again, strict=True):
+                if text is not None and text != before.text:
+                    # By itself: the service may be given a new secret at the same time.
+                    which = {"_id": service.id, "secrets.text": before.text}
+                    done = stores.services.update_one(which, {"$set": {"secrets.$.text": text}})
+                    sealed += done.modified_count
+        note_change(stores.limits)
+        outcome |= {"sealed": sealed, "closed": closed}
+    return sealed, closed
+
+
+def _sealed_again(box: SecretBox, service: Service) -> list[str | None]:
+    """Encrypt the secrets of a service by the first key; None where no key opens one."""
+    again = list[str | None]()
+    for each in service.secrets:
+        try:
+            plain = box.opened(each.text, service.id)
+        except Unreadable:
+            again.append(None)
+        else:
+            again.append(each.text if box.is_current(each.text) else box.closed(plain, service.id))
+    return again
+
+
 async def heard_by_all(
     redis: Redis, revision: int, seconds: float = WAIT_SECONDS
 ) -> tuple[str, ...]:
@@ -382,8 +409,22 @@ async def _revise(redis: Redis, line: Line, revision: int, *, goes_on: bool) -> 
         await pauses.resume(line)
 
 
+_EVERY_LIVE: Document = {"state": {"$ne": ServiceState.DELETED.value}}
+
+
+def _box_of(config: Config) -> SecretBox:
+    try:
+        return SecretBox.of(config.webhooks.keys)
+    except BadKeys as error:
+        raise NoKeys(
+            f"secrets of services cannot be kept: {error}. `python worker.py service key` "
+            "prints a key: set it as TRACKER_WEBHOOKS__KEYS, or its file as "
+            "TRACKER_WEBHOOKS__KEYS_FILE, for api and all workers, and start these again"
+        ) from error
+
+
 def _live(account: Account, name: str | None = None) -> Document:
-    which: Document = {"account": account, "state": {"$ne": ServiceState.DELETED.value}}
+    which: Document = {"account": account, **_EVERY_LIVE}
     return which if name is None else which | {"name": name}
 
 

@@ -53,6 +53,14 @@ def test_a_list_without_keys_says_so_and_how_one_is_made(run: Run) -> None:
     assert (of_none.code, "there is no account nope" in of_none.err) == (2, True)
 
 
+def test_a_key_for_hooks_reads_too(run: Run, collections: Any) -> None:
+    alone = run("key", "add", "main", "--scope", "hooks")
+
+    assert (alone.code, "hooks goes with read" in alone.err) == (2, True)
+    assert collections.keys.find_one({}) is None
+    assert run("key", "add", "main", "--scope", "hooks,read").code == 0
+
+
 def test_a_key_has_192_random_bits(run: Run) -> None:
     [one], [other] = (run("key", "add", "main", "--scope", "read").lines for _ in "12")
 

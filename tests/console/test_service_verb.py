@@ -236,3 +236,20 @@ def test_with_an_account_its_services_go(run: Run, collections: Any) -> None:
     assert states == {"shop": "deleted", "main": "active"}
     refused = run("service", "add", "orders", URL, "--account", "shop")
     assert (refused.code, "there is no account shop" in refused.err) == (2, True)
+
+
+def test_secrets_are_encrypted_by_a_new_key_so_that_the_old_one_can_be_taken_out(
+    run: Run, collections: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [secret] = run("service", "add", "orders", URL).lines
+    [new] = run("service", "key", "newer").lines
+    monkeypatch.setenv("TRACKER_WEBHOOKS__KEYS", new)
+    without = run("service", "seal")
+    monkeypatch.setenv("TRACKER_WEBHOOKS__KEYS", f"{new} {KEY}")
+
+    done = run("service", "seal")
+
+    [kept] = collections.services.find()
+    assert (without.code, "opened by none of the keys: 1" in without.err) == (1, True)
+    assert (done.code, "encrypted by the first key: 1" in done.err) == (0, True)
+    assert SecretBox.of(new).opened(kept["secrets"][0]["text"], kept["_id"]) == secret

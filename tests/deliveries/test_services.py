@@ -22,10 +22,11 @@ from service.operator.services import (
     ServiceConflict,
     Services,
     UnknownService,
+    seal_again,
 )
 from service.worker.deliveries.delivery import Delivery, delivery_in
 from service.worker.deliveries.delivery import document_of as delivery_document
-from service.worker.deliveries.secret_box import SecretBox
+from service.worker.deliveries.secret_box import SecretBox, new_key
 from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
 from tracking.request import MAIN
@@ -313,3 +314,35 @@ def test_every_act_is_recorded_without_what_may_be_secret(
     )
     assert "s3cret" not in json.dumps(records, default=str)
     assert time.time() > 0
+
+
+def test_secrets_are_encrypted_again_by_a_new_key_and_the_old_one_goes(
+    config: Config, stores: Collections, ours: Services
+) -> None:
+    made, new = make(ours), new_key("b")
+    rotated = ours.rotate(WHO, MAIN, "erp")
+    both = lower(config, keys=f"{new} {KEYS}")
+
+    done = seal_again(both, stores, WHO)
+
+    kept, box = ours.named(MAIN, "erp"), SecretBox.of(new)
+    assert done == (2, 0)
+    assert [box.opened(each.text, kept.id) for each in kept.secrets] == [
+        rotated.secret,
+        made.secret,
+    ]
+    assert [each.ends_at for each in kept.secrets] == [
+        each.ends_at for each in rotated.service.secrets
+    ]
+    assert seal_again(both, stores, WHO) == (0, 0)
+
+
+def test_a_secret_that_no_key_opens_stays_as_it_is_and_is_counted(
+    config: Config, stores: Collections, ours: Services
+) -> None:
+    before = make(ours).service
+
+    done = seal_again(lower(config, keys=new_key("b")), stores, WHO)
+
+    assert done == (0, 1)
+    assert ours.named(MAIN, "erp") == before

@@ -25,6 +25,7 @@ from couriers.registry import (  # noqa: E402 - as above
     required_fields,
 )
 from couriers.slugs import TOGETHER  # noqa: E402 - as above
+from tracking.checkpoint import Tracking  # noqa: E402 - as above
 from tracking.request import FIELDS  # noqa: E402 - as above
 
 PER_SECOND = 2
@@ -211,7 +212,8 @@ def _given(courier: Courier) -> set[str | None]:
         if isinstance(node, ast.Call)
         if getattr(node.func, "id", getattr(node.func, "attr", "")) in ("Tracking", "_replace")
     ]
-    return {keyword.arg for call in calls for keyword in call.keywords}
+    by_place = {name for call in calls for name in Tracking._fields[: len(call.args)]}
+    return by_place | {keyword.arg for call in calls for keyword in call.keywords}
 
 
 def main() -> None:

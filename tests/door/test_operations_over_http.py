@@ -313,7 +313,7 @@ async def test_a_call_that_runs_or_is_over_is_not_cancelled(api: Client, worker:
 async def test_what_has_ended_is_resent_as_a_new_operation(
     whole: Client, worker: Worker, beanstalkd: Server, redis: Redis
 ) -> None:
-    call = await worker.granted(USPS["number"], id="a", webhook="shop")
+    call = await worker.granted(USPS["number"], id="a", webhook="shop", cancel_on_reply=True)
     early = await refused(await whole.post("/v1/operations/a/resend"), 409)
     assert (await (await whole.get("/v1/operations/a")).json())["webhook"] == "shop"
     await worker.finish(call)
@@ -329,6 +329,7 @@ async def test_what_has_ended_is_resent_as_a_new_operation(
     payload = job["payload"]
     assert payload["id"] == taken["id"] != "a"
     assert (payload["resend_of"], payload["webhook"], payload["max_age"]) == ("a", "shop", 0)
+    assert payload["cancel_webhook_on_reply"] is True
     assert job["meta"] == traced
     await refused(await whole.post("/v1/operations/never/resend"), 404)
     await in_state(redis, taken["id"], State.QUEUED)

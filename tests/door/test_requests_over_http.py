@@ -50,6 +50,7 @@ async def test_every_member_of_a_payload_reaches_the_job_and_no_other(
         "max_age": 0,
         "expires_in": 60,
         "webhook": "shop",
+        "cancel_webhook_on_reply": True,
         "tracking_postal_code": "8000",
     }
     ours = {"account": "somebody", "resend_of": "x", "type": "wait_list"}
@@ -153,6 +154,8 @@ async def test_a_service_is_told_of_requests_with_an_id_only(
 ) -> None:
     named = USPS | {"webhook": "shop"}
     assert (await refused(await post(client, named), 422))["reason"] == "bad_webhook"
+    bad = named | {"id": "a", "cancel_webhook_on_reply": "yes"}
+    assert (await refused(await post(client, bad), 422))["reason"] == "bad_webhook"
     bad = named | {"id": "a", "webhook": "The Shop"}
     assert (await refused(await post(client, bad), 422))["reason"] == "bad_webhook"
 

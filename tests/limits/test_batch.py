@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from limits_bench import FAST, KEYS, USPS, Hire, Worker, counted, state
+from limits_bench import FAST, KEYS, NO_PLACES, USPS, Hire, Worker, counted, state
 from redis.asyncio import Redis
 
 from limits.pipeline import MOST_IN_SCRIPT
 from tracking.call import Call
+from tracking.operation import State
 from tracking.request import Slug
 
 CROWD = 40
@@ -69,6 +70,24 @@ async def test_steps_with_much_to_do_are_several_scripts_and_each_has_its_reply(
     assert await redis.exists(KEYS.wait_requests) == 0
     assert scripts >= 4
     assert commands / scripts < COMMANDS_MOST
+
+
+async def test_a_step_sees_what_the_steps_before_it_in_its_script_made_of_an_operation(
+    busy: Worker, redis: Redis
+) -> None:
+    await spent(redis)
+
+    _, cancelled, again = await asyncio.gather(
+        busy.parked("N001", id="op-1"),
+        busy.raw("cancel", "N001", "op-1", NO_PLACES),
+        busy.ended("N001", "sent-again", id="op-1"),
+    )
+
+    assert (await spent(redis))[0] == 1
+    assert cancelled[1:3] == ["cancelled", 1]
+    assert again is State.CANCELLED
+    assert await state(redis, "op-1") == "CANCELLED"
+    assert await redis.zrange("tracking:to_archive", 0, -1) == ["op-1"]
 
 
 async def test_a_take_of_numbers_with_many_operations_gives_fewer_and_asks_again_for_the_others(

@@ -295,3 +295,13 @@ async def test_a_worker_that_does_not_say_by_which_rules_it_goes_is_late(redis: 
     await redis.zadd(keys.WORKERS, {json.dumps(told): seconds * 1000 + 5_000})
 
     assert await late_workers(redis, 0) == ["old 7"]
+
+
+async def test_the_newest_revision_of_the_rules_comes_with_the_epoch(
+    worker: Worker, redis: Redis
+) -> None:
+    await redis.set(keys.REVISION, "7")
+
+    await worker.epoch.agree()
+
+    assert worker.epoch.revision == 7

@@ -291,6 +291,18 @@ async def test_a_redis_whose_files_are_an_older_copy_has_lost_its_state(
         server.kill()
 
 
+async def test_after_a_loss_nobody_starts_for_as_long_as_any_call_may_take(
+    worker: Worker, redis: Redis
+) -> None:
+    worker.epoch.outlast = lambda: 45.0
+    await redis.flushdb()
+
+    await worker.epoch.agree()
+
+    now, _, quiet, *_ = await ask(worker, worker.epoch.name)
+    assert 44_000_000 < int(quiet) - now <= 45_000_000
+
+
 QUIET = 1.0
 HOUR_US = 3_600_000_000
 

@@ -247,7 +247,7 @@ async def test_requests_without_an_id_are_cancelled_by_the_one_they_are_listed_u
 
 async def test_the_same_id_again_is_no_other_operation(busy: Worker, redis: Redis) -> None:
     more = {"resend_of": "op-0", "webhook": "shop"}
-    await busy.parked("N001", id="op-1", put_at=1_790_000_000.25, **more)
+    await busy.parked("N001", id="op-1", put_at=1_790_000_000.25, cancel_on_reply=True, **more)
 
     assert await busy.admit("N001", id="op-1") == Parked("queue")
 
@@ -255,6 +255,7 @@ async def test_the_same_id_again_is_no_other_operation(busy: Worker, redis: Redi
     told = await View(redis, lambda _: busy.rules).operation("op-1")
     assert told is not None
     assert {name: told[name] for name in more} == more
+    assert told["cancels"] is True
     assert json.loads(await redis.get(f"{KEYS.status}op-1"))["put"] == 1_790_000_000_250
 
 

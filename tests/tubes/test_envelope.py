@@ -280,7 +280,7 @@ def test_the_ids_of_main_stand_bare_and_those_of_others_behind_their_account() -
 
 
 def test_a_request_is_written_as_it_was_read() -> None:
-    written = request(id="a", account="shop", webhook="shop")
+    written = request(id="a", account="shop", webhook="shop", cancel_webhook_on_reply=True)
 
     assert json.loads(encode_request(decode(written))) == json.loads(written)
 

@@ -87,6 +87,7 @@ HOSTILE: list[tuple[str, str, bytes]] = [
     ("bad_webhook", "too long", request(id="order-1", webhook="x" * 21)),
     ("bad_webhook", "capitals", request(id="order-1", webhook="Shop")),
     ("bad_webhook", "an address", request(id="order-1", webhook="https://shop.example")),
+    ("bad_webhook", "no id, and a reply", request(webhook="shop", cancel_webhook_on_reply=True)),
     ("bad_webhook", "a list", request(id="order-1", webhook=["shop"])),
     ("bad_max_age", "negative", request(max_age=-1)),
     ("bad_max_age", "a truth value", request(max_age=True)),

@@ -76,7 +76,9 @@ async def test_an_operation_that_ended_is_stored_with_all_that_is_known_of_it(
     redis: Redis, store: Store
 ) -> None:
     attempts = [[ADMITTED_MS - 1, "courier_down", 503, 9], [ADMITTED_MS, "answered", 200, 212]]
-    await end(redis, attempts=attempts, resend_of="order-0", webhook="shop", put=PUT_MS)
+    await end(
+        redis, attempts=attempts, resend_of="order-0", webhook="shop", cancels=True, put=PUT_MS
+    )
 
     await new(redis, store).step()
 
@@ -92,6 +94,7 @@ async def test_an_operation_that_ended_is_stored_with_all_that_is_known_of_it(
             "output": {"tag": "Delivered", "checkpoints": 3},
             "resend_of": "order-0",
             "webhook": "shop",
+            "cancels": True,
             "put_at": instant(PUT_MS),
             "admitted_at": instant(ADMITTED_MS),
             "started_at": instant(ADMITTED_MS),

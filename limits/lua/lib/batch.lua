@@ -60,7 +60,7 @@ local function run()
   end
   for list, seen in pairs(lines) do
     turn_to(list, seen.at)
-    for _, close in ipairs(closing) do attempt(close) end
+    close_line(attempt)
   end
   if #busy > 0 then attempt(call, 'SADD', LINES, unpack(busy)) end
   attempt(write_statuses)

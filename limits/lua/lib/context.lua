@@ -102,7 +102,7 @@ do
       known = {
         line = name, slug = courier, at = at, names = names_of(list, name, courier),
         counts = {}, ended = {}, sizes = {}, clamped = {}, dropped = {}, changed = {}, entries = {},
-        groups = {}, landed = {},
+        groups = false, landed = false,
         signs = false, order = false, later = false, average = false,
         listed = false, moved = false, busy = false, leased = false, started = false, flagged = false,
         company = false,
@@ -162,7 +162,7 @@ do
     if found.name ~= rules.epoch then return nil, 'epoch' end
     if rules.revision < found.revision then return nil, 'rules' end
     -- The worker learned them from MongoDB, and this Redis is empty, or was not there at the change.
-    note_revision(rules.revision)
+    if rules.revision > found.revision then note_revision(rules.revision) end
     -- It is for all lines, and no longer than a lease may be: further ahead it lies only because the clock
     -- stepped back.
     if found.quiet > now + LEASE_MOST_US then

@@ -68,7 +68,8 @@ do
     for i, each in ipairs(members) do
       local own, number, record = i == 1 and id or id .. '~' .. i, unpack(each)
       local text = flown(number, record, at, id)
-      for _, value in ipairs({ own, text, '=' .. number, own }) do table.insert(fields, value) end
+      local at_end = #fields
+      fields[at_end + 1], fields[at_end + 2], fields[at_end + 3], fields[at_end + 4] = own, text, '=' .. number, own
       table.insert(grants, reply_of(own, record, text))
     end
     call('HSET', INFLIGHT, unpack(fields))

@@ -71,15 +71,18 @@ local function set_flag(is_up, company)
   if known.signs then known.signs[IS_FLAGGED] = is_up end
 end
 
--- Whether it is to be raised, and with which company.
-local function flag()
-  return known.flagged, known.company
+local function company_of_flag()
+  return known.company
 end
 
 -- How many entries MANUAL or AUTOMATIC has. Asked one by one: many steps need to know of one only.
 local function entries(list)
-  known.entries[list] = known.entries[list] or calm() and 0 or call('LLEN', list)
-  return known.entries[list]
+  local all = known.entries[list]
+  if not all then
+    all = calm() and 0 or call('LLEN', list)
+    known.entries[list] = all
+  end
+  return all
 end
 
 -- first: position of the first entry; gaps: how many entries are empty.
@@ -137,8 +140,12 @@ end
 
 local function members(key)
   if key == STARTS then drop_ended(STARTS) end
-  known.sizes[key] = known.sizes[key] or call('ZCARD', key)
-  return known.sizes[key]
+  local size = known.sizes[key]
+  if not size then
+    size = call('ZCARD', key)
+    known.sizes[key] = size
+  end
+  return size
 end
 
 -- Somebody waits or is called: the line belongs to wait_slugs.
@@ -192,11 +199,13 @@ end
 
 -- How many of the group of this lead run: wait_inflight tells, until the last of them has ended.
 local function running_of(lead)
+  known.groups = known.groups or {}
   known.groups[lead] = known.groups[lead] or tonumber(call('HGET', INFLIGHT, '#' .. lead)) or 0
   return known.groups[lead]
 end
 
 local function set_running(lead, left)
+  known.groups, known.landed = known.groups or {}, known.landed or {}
   known.groups[lead], known.landed[lead] = left, true
 end
 
@@ -249,9 +258,9 @@ do
 
   -- Where the lists begin.
   local function close_order()
-    if known.moved and is_empty(MANUAL) and is_empty(AUTOMATIC) then
+    if is_empty(MANUAL) and is_empty(AUTOMATIC) then
       call('DEL', ORDER)
-    elseif known.moved then
+    else
       local first, second = order(MANUAL), order(AUTOMATIC)
       call('HSET', ORDER, 'manual', first.first, 'manual_gaps', first.gaps,
         'automatic', second.first, 'automatic_gaps', second.gaps)
@@ -306,5 +315,14 @@ do
     end
   end
 
-  closing = { close_order, close_calls, close_counts, close_groups }
+  -- Each with what is known where it has something to write.
+  closing = {
+    { 'moved', close_order }, { 'changed', close_calls }, { 'counts', close_counts }, { 'landed', close_groups },
+  }
+end
+
+local function close_line(attempt)
+  for i = 1, #closing do
+    if known[closing[i][1]] then attempt(closing[i][2]) end
+  end
 end

@@ -8,7 +8,7 @@ An operation, as JSON:
   at          ms, when it was admitted
   put         ms, when its producer put it, where it said so
   resend_of   the id of the operation that it repeats
-  webhook     the service that hears of its end
+  webhook     the service that hears of its end; cancels: not where a held reply tells of it
   auto        its request is AUTOMATIC
   age, till   ms, of its request, while it is open (has not ended)
   startedAt, finishedAt, output      from RUNNING on
@@ -204,6 +204,7 @@ local function new_operation(number, request)
   return {
     tracking = tracking_of(number), at = now_ms, age = request.age, till = request.till,
     auto = request.auto, resend_of = request.resend_of, put = request.put, webhook = request.webhook,
+    cancels = request.cancels,
   }
 end
 
@@ -259,6 +260,7 @@ do
     local known, open, begun, output, more = '', '', '', '', ''
     if operation.resend_of then known = ',"resend_of":' .. cjson.encode(operation.resend_of) end
     if operation.webhook then known = known .. ',"webhook":' .. cjson.encode(operation.webhook) end
+    if operation.cancels then known = known .. ',"cancels":true' end
     if operation.put then known = known .. ',"put":' .. digits(operation.put) end
     if not ENDED[state] then
       if operation.age then open = ',"age":' .. digits(operation.age) end

@@ -17,9 +17,7 @@ local function raise_flag(company)
 end
 
 local function close_flag()
-  local is_up, company = flag()
-  if not is_up then return end
-  local waiting = waits()
+  local waiting, company = waits(), company_of_flag()
   local due_us = waiting * each_us(average_time() or 0) + paused_us()
   if company then due_us = math.max(due_us, company - now) end
   if is_rationed() and numbers(AUTOMATIC) > rules.together then
@@ -30,7 +28,7 @@ local function close_flag()
   end
   set_sign(IS_FLAGGED, FLAG, '1', math.max(1000, math.ceil(due_us / 1000)))
 end
-table.insert(closing, 1, close_flag)
+table.insert(closing, 1, { 'flagged', close_flag })
 
 local function drainer()
   local token, at = string.match(signs()[DRAINS] or '', '^(%S+) (%d+)$')

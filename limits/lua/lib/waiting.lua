@@ -29,7 +29,9 @@ do
   -- How many numbers wait in a list.
   function numbers(list)
     local all = entries(list)
-    return all > 0 and math.max(1, all - order(list).gaps) or 0
+    if all == 0 then return 0 end
+    local gaps = order(list).gaps
+    return gaps < all and all - gaps or 1
   end
 
   function waits()

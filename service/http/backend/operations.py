@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -28,8 +29,11 @@ from service.observe.log import emit_unexpected
 from service.operator.connections import book_of, redis_of
 from service.operator.put import Sendable
 from service.operator.stored import Stored, open_stored
+from service.worker.deliveries import replies
+from service.worker.deliveries.delivery import Delivery
 from service.worker.results.connection import Batches
-from tracking.errors import LimitsBroken, LimitsDown, TrackingError
+from service.worker.results.database import in_thread
+from tracking.errors import LimitsBroken, LimitsDown, StoreError, TrackingError
 from tracking.operation import State
 from tracking.request import Account, Number, Slug
 
@@ -59,6 +63,9 @@ class Operations:
 
     violations: Violations
     """How often a limit was broken."""
+
+    replies: Replies
+    """What held replies spare services."""
 
     def __init__(
         self, view: View, ends: Ends, canceller: Canceller, stored: Stored, queued: Queued
@@ -140,6 +147,32 @@ class Operations:
         return [found.get(each) for each in ids]
 
 
+class Replies:
+    """Has services not hear of ends of which a held reply tells, where their requests say so."""
+
+    def __init__(self, ends: Ends, stored: Stored) -> None:
+        self._ends = ends
+        self._stores = stored.stores
+
+    async def claim(self, known: OperationView) -> Callable[[], Awaitable[None]] | None:
+        """Put off what a service would hear of an end; gives what to call behind the reply.
+
+        None: nobody hears of it, or it cannot be put off; then both tell.
+        """
+        if not (known.ended and known.members.get("webhook") and known.members.get("cancels")):
+            return None
+        try:
+            status = await self._ends.status_of(known.id)
+            claimed = await in_thread(replies.claim, self._stores, known.id, status)
+        except StoreError:
+            return None
+        return None if claimed is None else functools.partial(self._cancel, claimed)
+
+    async def _cancel(self, claimed: Delivery) -> None:
+        with contextlib.suppress(StoreError):  # it is due soon, then
+            await in_thread(replies.cancel, self._stores, claimed)
+
+
 def queued(put: Sendable) -> OperationView:
     """View a durable request of which no worker has said anything yet: it is QUEUED."""
     members = {"status": State.QUEUED.value, "startedAt": None, "finishedAt": None, "output": None}
@@ -161,7 +194,7 @@ async def open_operations(config: Config, beside: RunInBackground) -> AsyncItera
     ):
         view = View(redis, rules_of, book)
         made = Operations(view, ends, Canceller(redis, rules_of), stored, queued)
-        made.operators = Operators(config, view, stored.stores)
+        made.operators, made.replies = Operators(config, view, stored.stores), Replies(ends, stored)
         made.standings, made.violations = LineSnapshots(redis, rules_of, book), violations
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         read = functools.partial(views_of_ends, view, stored)

@@ -13,6 +13,7 @@ state        SUCCESS, ERROR or CANCELLED
 output       what its status told
 resend_of    the id of the operation that it repeats, or null
 webhook      the service that hears of its end, where its request named one
+cancels      true where it does not if a held reply has told of it
 put_at       when its producer put it, or null where it did not say so (`meta.enqueued_at`)
 admitted_at  when a worker took it
 started_at   when the call was granted that ended it, or null
@@ -92,6 +93,7 @@ class _Status(msgspec.Struct):
     anonymous: bool = False
     resend_of: str | None = None
     webhook: str | None = None
+    cancels: bool = False
     repliedAt: datetime | None = None  # noqa: N815 - the same
     attempts: list[Made] = []
 
@@ -138,6 +140,7 @@ def _document(ended: Ended, status: _Status, parcel: str) -> Document:
         ),
         **({"replied_at": status.repliedAt} if status.repliedAt else {}),
         **({"webhook": status.webhook} if status.webhook else {}),
+        **({"cancels": True} if status.cancels else {}),
     }
 
 
@@ -147,7 +150,8 @@ def operation_in(document: Document) -> Operation:
     attempts = [
         each | {"at": iso(each["at"].timestamp() * 1000)} for each in document.get("attempts") or ()
     ]
-    kept = {name: document[name] for name in ("resend_of", "webhook") if document.get(name)}
+    names = ("resend_of", "webhook", "cancels")
+    kept = {name: document[name] for name in names if document.get(name)}
     replied = document.get("replied_at")
     return {
         "id": document["id"],

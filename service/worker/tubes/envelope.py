@@ -144,11 +144,14 @@ def encode_request(request: TrackingRequest) -> bytes:
             payload["account"] = account
     if request.origin is not Origin.MANUAL:
         payload["origin"] = request.origin.value
-    for name in ("max_age", "resend_of", "webhook"):
-        if (value := getattr(request, name)) is not None:
-            payload[name] = value
-    if request.alone:
-        payload["alone"] = True
+    said = {
+        "max_age": request.max_age,
+        "resend_of": request.resend_of,
+        "webhook": request.webhook,
+        "cancel_webhook_on_reply": request.cancel_on_reply or None,
+        "alone": request.alone or None,
+    }
+    payload |= {name: value for name, value in said.items() if value is not None}
     meta: dict[str, object] = {}
     if request.put_at is not None:
         meta["enqueued_at"] = request.put_at

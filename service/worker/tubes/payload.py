@@ -96,6 +96,7 @@ def request_from(
         put_at or None,
         payload.get("alone") is True,
         webhook_of(payload.get("webhook"), identity),
+        payload.get("cancel_webhook_on_reply") is True,
     )
 
 
@@ -194,6 +195,11 @@ def _service(value: Any) -> str | None:
     return value
 
 
+def _truth(value: Any) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise MalformedJob("bad_webhook", "`cancel_webhook_on_reply` must be true or false")
+
+
 def _origin(value: Any) -> Origin:
     if value is None:
         return Origin.MANUAL
@@ -248,6 +254,7 @@ _OPTIONS: Mapping[str, Callable[[Any], object]] = {
     "id": _id,
     "origin": _origin,
     "webhook": _service,
+    "cancel_webhook_on_reply": _truth,
     **{name: partial(_seconds, name=name) for name in ("max_age", "expires_in")},
     **{name: partial(_field, name=name) for name in FIELDS},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+BATCH = "limits/test_batch.py::"
 CANCEL = "limits/test_cancelling.py::"
 FLAWS = "limits/test_original_flaws.py::"
 FORGETS = "limits/test_epoch.py::"
@@ -60,6 +61,16 @@ MUTANTS = (
         old=" and operation.tracking == parcel then",
         new=" then",
         tests=(STATES + "test_an_id_that_is_free_again_ends_with_its_new_parcel_only",),
+    ),
+    Mutant(
+        name="a step does not see what a step before it in its script made of an operation",
+        breaks="I8",
+        where="limits/lua/lib/state.lua",
+        old="    if texts[id] == nil then\n      if read == nil",
+        new="    if texts[id] == nil or read ~= nil then\n      if read == nil",
+        tests=(
+            BATCH + "test_a_step_sees_what_the_steps_before_it_in_its_script_made_of_an_operation",
+        ),
     ),
     Mutant(
         name="an operation goes to any state",

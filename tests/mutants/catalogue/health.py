@@ -38,7 +38,7 @@ MUTANTS = (
         where=FOLDER + "health_notes.py",
         old='well = {"_id": service, "health.failing_since": None}',
         new='well = {"_id": service}',
-        tests=(NOTES + "test_the_first_failure_of_several_in_a_row_is_noted",),
+        tests=(NOTES + "test_the_first_failure_of_several_in_a_row_is_noted_by_whichever_process",),
     ),
     Mutant(
         name="a service is disabled by what a process remembers",

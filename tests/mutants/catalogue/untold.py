@@ -8,6 +8,7 @@ MARKS = "results/test_marks.py::"
 OUTBOX = "deliveries/test_outbox.py::"
 ENDS = "deliveries/test_operation_ends.py::"
 STEPS = "flow/test_handle.py::"
+REPLIES = "door/test_replies_cancel_webhooks.py::"
 
 MUTANTS = (
     Mutant(
@@ -94,5 +95,31 @@ MUTANTS = (
         old="        await self._tell(letter, request.webhook)\n",
         new="        job.delete()\n        await self._tell(letter, request.webhook)\n",
         tests=(STEPS + "test_a_service_hears_that_its_request_is_not_taken_before_the_job_goes",),
+    ),
+    Mutant(
+        name="a reply that nobody got cancels what its service would hear",
+        breaks="I1",
+        where="service/http/exchange.py",
+        old="        await super().write_eof(data)\n        then, self._then = self._then, None\n"
+        "        if then is not None:\n            await then()\n",
+        new="        then, self._then = self._then, None\n        if then is not None:\n"
+        "            await then()\n        await super().write_eof(data)\n",
+        tests=(REPLIES + "test_where_the_bytes_were_not_written_the_delivery_is_due_soon",),
+    ),
+    Mutant(
+        name="a claim never lapses",
+        breaks="I1",
+        where="service/worker/deliveries/replies.py",
+        old="dt.timedelta(seconds=CLAIM_SECONDS)",
+        new="dt.timedelta(days=CLAIM_SECONDS)",
+        tests=(REPLIES + "test_where_the_bytes_were_not_written_the_delivery_is_due_soon",),
+    ),
+    Mutant(
+        name="a reply cancels what an attempt has moved on",
+        breaks="I1",
+        where="service/worker/deliveries/replies.py",
+        old='        "made": delivery.made,\n        "state": _WAITS,\n',
+        new="",
+        tests=(REPLIES + "test_what_an_attempt_moved_on_meanwhile_stays",),
     ),
 )

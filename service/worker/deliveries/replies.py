@@ -1,0 +1,96 @@
+"""Replies that tell of an end: then the service that the request named need not hear of it.
+
+=============================== ==================================================================
+step                            the delivery
+=============================== ==================================================================
+a held reply is about to tell   is due only after CLAIM_SECONDS: it is inserted so, ahead of the
+of the end (`claim`)            archiver, or put off where it is there and open
+the bytes of the reply were     is cancelled, unless an attempt has moved it on meanwhile
+written (`cancel`)
+nobody knows whether they were  is due when the claim lapses: at worst both tell
+=============================== ==================================================================
+
+An attempt reads the delivery before it sends, and leaves what is not due.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pymongo.read_concern import ReadConcern
+
+from limits.archive import Ended
+from service.worker.deliveries.delivery import Delivery, DeliveryState, delivery_in
+from service.worker.deliveries.operation_ends import told_of
+from service.worker.deliveries.outbox import insert
+from service.worker.deliveries.service import ServiceState, service_in
+from service.worker.results.database import Collections, Document
+from service.worker.results.operations import NotArchivable, find_operation, read_ended
+
+CLAIM_SECONDS = 10.0
+"""How long a reply may take to be written: of a client that reads slowly the service hears, too."""
+
+REPLIED = "replied"
+"""Why such a delivery is cancelled."""
+
+_WAITS = {"$in": [DeliveryState.OPEN.value, DeliveryState.HELD.value]}
+
+
+def claim(stores: Collections, identity: str, status: str | None) -> Delivery | None:
+    """Put off the delivery of an operation's end, and give it; None: there is none to put off.
+
+    `status`: of the operation, as Redis has it, None where it does not. Raises PyMongoError.
+    """
+    document = _ended(identity, status) if status else find_operation(stores.operations, identity)
+    if not document or not document.get("webhook") or not document.get("cancels"):
+        return None
+    named = {"account": document["account"], "name": document["webhook"]}
+    found = stores.services.find_one(named | {"state": {"$ne": ServiceState.DELETED.value}})
+    if found is None:
+        return None
+    told = told_of(document["_id"], document, service_in(found))
+    now = dt.datetime.now(dt.UTC)
+    until = now.replace(microsecond=0) + dt.timedelta(seconds=CLAIM_SECONDS)
+    ours = [dataclasses.replace(each, next_at=until) for each in told.deliveries]
+    insert(stores, [told._replace(deliveries=ours)])
+    durable = stores.deliveries.with_options(read_concern=ReadConcern("majority"))
+    there = durable.find_one({"_id": ours[0].id})
+    if there is None:
+        return None
+    delivery = delivery_in(there)
+    put_off = stores.deliveries.update_one(_unmoved(delivery), {"$max": {"next_at": until}})
+    return delivery if put_off.matched_count else None
+
+
+def cancel(stores: Collections, claimed: Delivery) -> bool:
+    """Cancel a delivery that was claimed; false: it went on meanwhile. Raises PyMongoError."""
+    ended = {
+        "state": DeliveryState.CANCELLED.value,
+        "why": REPLIED,
+        "ended_at": dt.datetime.now(dt.UTC),
+    }
+    return stores.deliveries.update_one(_unmoved(claimed), {"$set": ended}).modified_count > 0
+
+
+def _unmoved(delivery: Delivery) -> Document:
+    return {
+        "_id": delivery.id,
+        "round": delivery.round,
+        "made": delivery.made,
+        "state": _WAITS,
+    }
+
+
+def _ended(identity: str, status: str) -> Document | None:
+    """Make the document that the archiver makes of an operation; None of one that is open."""
+    try:
+        read: Mapping[str, Any] = json.loads(status)
+        finished = dt.datetime.fromisoformat(read["finishedAt"])
+        document, _ = read_ended(Ended(identity, round(finished.timestamp() * 1000), status))
+    except (ValueError, TypeError, KeyError, NotArchivable):
+        return None
+    return document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 import urllib.error
@@ -47,6 +48,12 @@ class Hooks:
 
     def receiver(self, name: str) -> Receiver:
         return Receiver(self.plant.site, f"{self.slug}-{name}")
+
+    def wait_until_heard(self, made: Document) -> None:
+        """Wait until every worker knows a service; one that just swept says so a little later."""
+        if at := made["hears_from"]:
+            left = dt.datetime.fromisoformat(at) - dt.datetime.now(dt.UTC)
+            time.sleep(max(0.0, left.total_seconds()))
 
     def make(self, name: str, account: Account = MAIN, **wishes: Any) -> Made:
         wished = ANY | {"destination": self.receiver(name).url} | wishes

@@ -123,7 +123,7 @@ async def test_several_numbers_are_answered_in_one_call_as_each_is_alone(
 
 
 def test_the_site_speaks_for_every_courier_and_for_no_other() -> None:
-    assert {*EVERY, "feed"} == set(SHAPES)
+    assert {*EVERY, "feed", "hook"} == set(SHAPES)
 
 
 @pytest.mark.parametrize("slug", EVERY)

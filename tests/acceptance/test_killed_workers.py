@@ -79,6 +79,17 @@ DEATHS = {
 }
 
 
+DAILY = {
+    FailPoint.GRANTED,
+    FailPoint.STORED,
+    FailPoint.FINISHED,
+    FailPoint.RETRIED,
+    FailPoint.TAKEN,
+    FailPoint.DELETED,
+    *(point for point, death in DEATHS.items() if death.stopped),
+}
+"""These die in each `make test`; all others, and before a neighbour, in `make prove`."""
+
 GROUPS = {
     FailPoint.ANSWERED: Death(together=SEVERAL),
     FailPoint.STORED: Death(together=SEVERAL),
@@ -93,7 +104,10 @@ def test_every_fail_point_is_visited_by_this_file() -> None:
     assert set(DEATHS) == set(FailPoint)
 
 
-@pytest.mark.parametrize("point", DEATHS)
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(each, marks=() if each in DAILY else pytest.mark.prove) for each in DEATHS],
+)
 def test_what_a_killed_worker_held_ends_with_the_next_worker(
     plant: Plant, point: FailPoint
 ) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import time
 from typing import Any
 
 import pytest
 from hooks import WHO, Hooks, verified
 from plant import Plant
+from portion import TIMES
 from running_worker import until
 from standardwebhooks import WebhookVerificationError
 
@@ -204,6 +207,48 @@ def test_while_a_secret_is_changed_both_verify_and_then_the_new_one(plant: Plant
     assert old
     assert changed["secret"] != old
     assert verified(old, received) == verified(changed["secret"], received)
+
+
+def test_a_service_in_aftership_s_format_gets_their_body_with_their_signature(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire().ready()
+    receiver = hooks.receiver("erp")
+    secret = hooks.make("erp", format="aftership").secret
+    plant.producer.put(hooks.slug, "AB000001")
+    until(receiver.received, 10.0, "a webhook arrives")
+
+    (received,) = receiver.received()
+    assert secret
+    signature = base64.b64encode(hmac.digest(secret.encode(), received.body, "sha256")).decode()
+    assert received.headers["aftership-hmac-sha256"] == signature
+    assert received.json["event"] == "tracking_update"
+    assert received.json["msg"]["tracking_number"] == "AB000001"
+
+
+@pytest.mark.measures
+def test_a_change_is_on_its_way_at_once_and_the_end_of_a_request_within_a_second(
+    plant: Plant,
+) -> None:
+    hooks, numbers = Hooks(plant), numbers_of(30)
+    plant.hire().ready()
+    hooks.make("erp")
+    hooks.make("ends", events=["service.disabled"])
+    for number in numbers:
+        plant.producer.put(hooks.slug, number, id=f"of-{number}", webhook="ends")
+        time.sleep(0.2)
+    hooks.all_delivered("erp", len(numbers), 20.0)
+    hooks.all_delivered("ends", len(numbers), 20.0)
+
+    answered = {call.number: call.ended_ns for call in plant.calls(hooks.slug)}
+    for name, most in (("erp", 0.05), ("ends", 1.0)):
+        ways = sorted(
+            (each.call.arrived_ns - (answered[each.json["data"]["number"]] or 0)) / 1e9
+            for each in hooks.receiver(name).received()
+        )
+        median = ways[len(ways) // 2]
+        what = {"erp": "of a change", "ends": "of an end"}[name]
+        plant.measured(f"from an answer to the receiver's first byte {what}", [f"{median:.3f} s"])
+        assert median < most or not TIMES
 
 
 def test_a_request_that_names_a_service_is_told_how_it_ended(plant: Plant) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import io
+import json
 import os
 import re
 import select
@@ -16,6 +18,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
@@ -24,8 +27,9 @@ from devstack.site.remote import CourierSite
 from service.console.arguments import UsageError
 from service.console.demo import screen
 from service.console.demo.proof import Evidence, figures, lost
-from service.console.demo.script import COURIERS, FAILING, POSTED, requests
+from service.console.demo.script import COURIERS, FAILING, HOOKED, POSTED, requests
 from service.console.demo.stage import Stage, start_worker
+from service.worker.deliveries.signing import new_secret, standard
 
 ROOT = Path(__file__).parents[2]
 COLUMNS, LINES = 80, 24
@@ -118,7 +122,16 @@ def evidence() -> Evidence:
     site = {"usps": {"most_in_flight": 6, "most_starts_in_any_second": 2, "rate_share": 0.978}}
     ends = {"calls_for_copied": 1, "killed": 1, "exit_code": 0, "door_exit_code": 0}
     taken = sum(slug in POSTED for slug, _ in put)
-    return Evidence(put, stored, dead, site, **ends, taken=taken)
+    secret = new_secret()
+    hooks = [webhook(number, secret) for slug, number in set(put) if slug == HOOKED]
+    return Evidence(put, stored, dead, site, **ends, taken=taken, webhooks=hooks, secret=secret)
+
+
+def webhook(number: str, secret: str) -> dict[str, Any]:
+    """A webhook as the courier site records it."""
+    body = json.dumps({"type": "parcel.changed", "data": {"number": number}}).encode()
+    headers = standard([new_secret(), secret], f"OF{number}", 1_795_780_800, body)
+    return {"headers": headers, "body": base64.b64encode(body).decode()}
 
 
 def wrong(found: Evidence) -> list[str]:
@@ -146,6 +159,19 @@ def test_the_proof_names_what_was_not_kept() -> None:
     assert wrong(replace(good, exit_code=1)) == ["exit code of the worker"]
     assert wrong(replace(good, door_exit_code=1)) == ["exit code of the door"]
     assert wrong(replace(good, taken=1)) == ["posted over HTTP and taken (202)"]
+    assert wrong(replace(good, secret=new_secret())) == ["of these with a valid signature"]
+    twice = [*good.webhooks, good.webhooks[0]]
+    assert wrong(replace(good, webhooks=twice)) == []
+    assert len(wrong(replace(good, webhooks=good.webhooks[1:]))) == 2
+
+
+def test_a_webhook_is_shown_with_its_signature_and_says_valid() -> None:
+    good = evidence()
+    lines = drawn(screen.webhook(good.webhooks[0], good.secret))
+
+    assert any("valid" in line for line in lines)
+    assert not [line for line in lines if "…" in line or "WRONG" in line]
+    assert any("WRONG" in line for line in drawn(screen.webhook(good.webhooks[0], new_secret())))
 
 
 def test_a_lost_request_is_named_by_the_proof() -> None:

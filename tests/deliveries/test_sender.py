@@ -192,7 +192,7 @@ async def test_of_an_answer_without_end_the_beginning_is_read_and_the_connection
 
     assert sent.ending.failure is Failure.SERVER_ERROR
     assert sent.body == b"x" * BODY_MOST
-    assert sent.ms < SERVICE.timeout_seconds * 1_000
+    assert sent.ms < SERVICE.timeout_seconds * 600
     await asyncio.wait_for(closed.wait(), 5)
 
 

@@ -21,6 +21,7 @@ from service.worker.deliveries.store import (
     move,
     move_each,
     note,
+    read,
     services_with_due,
 )
 from service.worker.results.connection import Store
@@ -127,6 +128,16 @@ def test_what_is_due_comes_by_its_instant_and_id_and_the_head_by_its_event(store
     assert due(store.deliveries, SHOP.id, second.next_at, 10) == [second]
     assert head(store.deliveries, SHOP.id, NOW) == late
     assert head(store.deliveries, SHOP.id, first.made_at - dt.timedelta(seconds=1)) is None
+
+
+@pytest.mark.usefixtures("unread_log")
+def test_a_document_that_somebody_else_wrote_keeps_no_delivery_back(store: Store) -> None:
+    odd, good = deliveries_of(SHOP, 2, ago=600)
+    insert_new(store.deliveries, [odd, good])
+    store.deliveries.update_one({"_id": odd.id}, {"$set": {"type": "of a later version"}})
+
+    assert due(store.deliveries, SHOP.id, NOW, 10) == [good]
+    assert [found and found.delivery for found in read(store, [odd.id, good.id])] == [None, good]
 
 
 def test_another_one_comes_each_time_and_then_the_first_again(store: Store) -> None:

@@ -48,6 +48,19 @@ async def test_what_is_not_admitted_is_left_to_its_store(admission: Admission) -
     assert scene.slots.taken == 0
 
 
+async def test_a_full_line_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(Full(1_000))
+    door = Bringing(scene.limits, scene.runner, scene.tasks, scene.slots)
+    for key in "abc":
+        door.bring([(REQUEST, key)])
+        await scene.all_ended()
+    assert scene.journal.steps == ["admit"]
+
+    monkeypatch.setattr(bring, "FULL_SECONDS", 0.0)
+    door = Bringing(scene.limits, scene.runner, scene.tasks, scene.slots)
+    assert await steps_of(scene, [(REQUEST, key) for key in "ab"]) == ["admit"] * 3
+
+
 async def test_one_over_which_workers_vanished_is_ended() -> None:
     scene = Scene(Dying(call(deaths=11)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 import time
@@ -16,7 +15,6 @@ import pymongo
 from pymongo.database import Database
 from rich.console import Console
 
-from service.config.load import load
 from service.config.schema import Config
 from service.console.arguments import Exit, Options
 from service.console.demo import screen
@@ -25,6 +23,7 @@ from service.console.demo.script import (
     COPIED,
     COURIERS,
     FAILING,
+    HOOKED,
     KILL_AFTER_SECONDS,
     MALFORMED,
     PATIENCE_SECONDS,
@@ -42,7 +41,6 @@ from service.console.demo.stage import (
     start_door,
     start_worker,
 )
-from service.console.settings import HOME
 from service.operator.connections import view_of
 from service.operator.look import LineSnapshot
 from service.operator.producer import Producer, PutOptions
@@ -91,13 +89,15 @@ def _show(console: Console, closing: ExitStack) -> int:
         stage.environment["TRACKER_MONGODB__URI"], tz_aware=True
     )
     closing.callback(client.close)
+    secret = stage.make_service()
     worker = closing.enter_context(start_worker(stage))
     door = closing.enter_context(start_door(stage))
     put = list(requests())
     taken = _put(stage, door, put)
     killed = _watch(console, stage, worker, client.get_database("bucket"), put)
     exit_codes = worker.stop(), door.process.stop()
-    return _tell(console, stage, client.get_database("bucket"), put, (killed, *exit_codes, taken))
+    end = killed, *exit_codes, taken, stage.webhooks(), secret
+    return _tell(console, stage, client.get_database("bucket"), put, end)
 
 
 def _put(stage: Stage, door: Door, put: Sequence[Request]) -> int:
@@ -118,7 +118,7 @@ def _watch(
     """Show progress until everything has ended; returns how many processes were killed."""
     began, killed, news = time.monotonic(), 0, "All requests are put. What is over a limit waits."
     parcels = Counter(slug for slug, _ in set(put))
-    config = load(os.devnull, stage.settings, HOME).config
+    config = stage.config()
     with screen.Screen(console) as shown:
         while (seconds := time.monotonic() - began) < PATIENCE_SECONDS:
             worker.check()
@@ -130,7 +130,8 @@ def _watch(
             views = asyncio.run(_views(config))
             shown.show(screen.Progress(seconds, parcels, stored, dead, views, news))
             # The malformed job is no parcel.
-            if sum(stored.values()) + sum(dead.values()) > sum(parcels.values()):
+            ended = sum(stored.values()) + sum(dead.values()) > sum(parcels.values())
+            if ended and _delivered(database) >= parcels[HOOKED]:
                 return killed
             time.sleep(LOOK_SECONDS)
     console.print(f"[red]Not everything has ended after {PATIENCE_SECONDS:.0f} s.[/red]")
@@ -146,6 +147,11 @@ def _count(database: Database[Document], collection: str) -> Counter[str]:
     return Counter({group["_id"] or "": group["count"] for group in groups})
 
 
+def _delivered(database: Database[Document]) -> int:
+    """How many webhooks were taken."""
+    return database["deliveries"].count_documents({"state": "delivered"})
+
+
 async def _views(config: Config) -> list[LineSnapshot]:
     async with view_of(config) as view:
         return await view.lines(courier_line(Slug(each.slug)) for each in COURIERS)
@@ -156,7 +162,7 @@ def _tell(
     stage: Stage,
     database: Database[Document],
     put: Sequence[Request],
-    end: tuple[int, int, int, int],
+    end: tuple[int, int, int, int, Sequence[Document], str],
 ) -> int:
     stored = list(database["tracking"].find())
     dead = list(database["dead"].find().sort("slug", 1))
@@ -164,6 +170,8 @@ def _tell(
     judged = list(figures(evidence))
     answered = [document for document in stored if document["tracking_number"] != FAILING[1]]
     console.print(screen.results(answered[:: max(1, len(answered) // screen.SAMPLES)], dead[:2]))
+    if evidence.webhooks:
+        console.print(screen.webhook(evidence.webhooks[0], evidence.secret))
     console.print(screen.proof(judged))
     for slug, number in lost(evidence):
         console.print(f"[red]lost: {slug} {number}[/red]")

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.console.demo.script import CONCURRENT, COPIES, FAILING, PER_SECOND, POSTED, Request
+from service.console.demo.script import (
+    CONCURRENT,
+    COPIES,
+    FAILING,
+    HOOKED,
+    PER_SECOND,
+    POSTED,
+    Request,
+)
 
 Summary = Mapping[str, Mapping[str, Any]]
 Document = Mapping[str, Any]
@@ -26,6 +37,8 @@ class Evidence:
     exit_code: int
     door_exit_code: int
     taken: int
+    webhooks: Sequence[Document]
+    secret: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +74,34 @@ def figures(evidence: Evidence) -> Iterator[Figure]:
     yield _exactly("lost", len(lost(evidence)), 0)
     yield from _limits(evidence.site)
     yield _exactly(f"calls for the number put {COPIES} times", evidence.calls_for_copied, 1)
+    yield from _webhooks(evidence)
     yield _exactly("worker processes killed with -9", evidence.killed, 1)
     yield _exactly("exit code of the worker", evidence.exit_code, 0)
     yield _exactly("exit code of the door", evidence.door_exit_code, 0)
+
+
+def _webhooks(evidence: Evidence) -> Iterator[Figure]:
+    """How many parcels the receiver heard of, by requests that are genuine."""
+    wanted = len({request for request in evidence.put if request[0] == HOOKED})
+    numbers = {number_in(each) for each in evidence.webhooks}
+    genuine = {number_in(each) for each in evidence.webhooks if is_genuine(each, evidence.secret)}
+    yield _exactly(f"parcels that webhooks told of ({HOOKED})", len(numbers), wanted)
+    yield _exactly("of these with a valid signature", len(genuine), wanted)
+
+
+def number_in(webhook: Document) -> str:
+    """Read of which parcel a webhook tells."""
+    return str(json.loads(base64.b64decode(webhook["body"]))["data"]["number"])
+
+
+def is_genuine(webhook: Document, secret: str) -> bool:
+    """Check a signature as a receiver does, by Standard Webhooks."""
+    headers, body = webhook["headers"], base64.b64decode(webhook["body"])
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    expected = "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+    given = headers["webhook-signature"].split(" ")
+    return any(hmac.compare_digest(expected, each) for each in given)
 
 
 def _exactly(name: str, measured: int, promised: int) -> Figure:

@@ -16,11 +16,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from service.console.demo.proof import Figure
+from service.console.demo.proof import Figure, is_genuine, number_in
 from service.console.demo.script import (
     CALL_TIMEOUT_SECONDS,
     CONCURRENT,
     COURIERS,
+    HOOKED,
     KILL_AFTER_SECONDS,
     LEASE_SECONDS,
     PER_SECOND,
@@ -102,7 +103,8 @@ def introduction() -> str:
         f"most {CONCURRENT} calls at once and {PER_SECOND} starts in any second; what is over that "
         f"waits in Redis. {notes}. After {KILL_AFTER_SECONDS:.0f} s one of {PROCESSES} worker "
         f"processes is killed. The requests for {' and '.join(sorted(POSTED))} are posted over "
-        "HTTP, the others put on the tube. It takes half a minute and ends with a proof; Ctrl-C "
+        f"HTTP, the others put on the tube. A receiver hears of each parcel of {HOOKED} by a "
+        "webhook. It takes half a minute and ends with a proof; Ctrl-C "
         "stops all.\n"
         f"To be short, a call may take {CALL_TIMEOUT_SECONDS} s and a lease lasts {LEASE_SECONDS} "
         "s (30 and 60 in config.toml).\n\nStarting the servers ..."
@@ -163,6 +165,22 @@ def results(documents: Iterable[Mapping[str, Any]], dead: Iterable[Mapping[str, 
         number = letter["number"]
         name = f"{letter['slug']}:{number}" if number else f"job {letter['job']}"
         table.add_row(name, "[red]dead[/red]", f"{letter['reason']}: {letter['detail']}")
+    return table
+
+
+def webhook(arrived: Mapping[str, Any], secret: str) -> Table:
+    """A webhook as its receiver got it, and whether its signature is good."""
+    table = _undrawn(
+        f"The first of the webhooks that arrived at the receiver of {HOOKED}'s parcels"
+    )
+    table.show_header = False
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name in ("webhook-id", "webhook-timestamp", "webhook-signature"):
+        table.add_row(name, arrived["headers"][name])
+    good = "[green]valid[/green]" if is_genuine(arrived, secret) else "[red]WRONG[/red]"
+    table.add_row("the signature is", good)
+    table.add_row("of parcel", number_in(arrived))
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 CALL_TIMEOUT_SECONDS = 5
 LEASE_SECONDS = 10
@@ -56,6 +57,10 @@ COURIERS = (
 UNKNOWN = ("island-mail", "UNKNOWN0001")
 COPIED = ("acme-post", "AC9999990")
 
+HOOK = "shop"
+"""The service that hears of one courier's parcels, and its receiver at the courier site."""
+HOOKED = "blue-courier"
+
 POSTED = frozenset({"blue-courier", "island-mail"})
 """Couriers whose requests go over HTTP, through a door; the others' are put on the tube."""
 
@@ -84,8 +89,20 @@ def posted(request: Request) -> dict[str, str]:
     return {"slug": slug, "number": number}
 
 
-def settings(site: str) -> dict[str, str]:
-    """The worker's settings, beside the addresses of its servers; `site` is the courier site."""
+def service(site: str) -> dict[str, object]:
+    """What the service wants, and where its receiver is."""
+    return {
+        "destination": f"{site}/hook/{HOOK}",
+        "events": ["parcel.changed"],
+        "slugs": [HOOKED],
+    }
+
+
+def settings(site: str, sealing: str) -> dict[str, str]:
+    """The worker's settings, beside the addresses of its servers; `site` is the courier site.
+
+    `sealing`: the key that encrypts the service's secret.
+    """
     chosen = {
         "WORKER__PROCESSES": PROCESSES,
         "WORKER__GRACE_SECONDS": CALL_TIMEOUT_SECONDS + 1,
@@ -96,6 +113,11 @@ def settings(site: str) -> dict[str, str]:
         "RETRY__FIRST_SECONDS": 1,
         "RETRY__CAP_SECONDS": 3,
         "LOG__FORMAT": "json",
+        "WEBHOOKS__KEYS": sealing,
+        # The receiver is on this machine, whither nobody's webhooks go who is not allowed to.
+        "WEBHOOKS__ALLOWED__MAIN__NETWORKS": '["127.0.0.0/8"]',
+        "WEBHOOKS__ALLOWED__MAIN__HTTP": "true",
+        "WEBHOOKS__ALLOWED__MAIN__PORTS": json.dumps([urlsplit(site).port]),
         "COURIERS__USPS__CLIENT_ID": "demo",
         "COURIERS__USPS__CLIENT_SECRET": "demo",
         "COURIERS__USPS__TOKEN_URL": f"{site}/usps/oauth2/v3/token",

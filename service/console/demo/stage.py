@@ -17,9 +17,16 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from service.config.load import load
+from service.config.schema import Config
 from service.console.arguments import UsageError
-from service.console.demo.script import COURIERS, settings
+from service.console.demo.script import COURIERS, HOOK, service, settings
 from service.console.settings import HOME
+from service.operator.audit import Operator
+from service.operator.connections import collections_of
+from service.operator.service_wishes import new_sealing_key
+from service.operator.services import Services
+from tracking.request import MAIN
 
 STOP_SECONDS = 20.0
 WORDS_KEPT = 3
@@ -30,11 +37,15 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where everything is; as `python -m devstack --json` tells it. `disk`: a folder on one."""
+    """Where everything is; as `python -m devstack --json` tells it. `disk`: a folder on one.
+
+    `sealing`: the key that encrypts the secrets of services.
+    """
 
     servers: Mapping[str, Mapping[str, Any]]
     environment: Mapping[str, str]
     disk: str = ""
+    sealing: str = field(default_factory=new_sealing_key)
 
     @property
     def site(self) -> str:
@@ -44,7 +55,18 @@ class Stage:
     @property
     def settings(self) -> dict[str, str]:
         """What the worker is started with, as variables."""
-        return {**self.environment, **settings(self.site)}
+        return {**self.environment, **settings(self.site, self.sealing)}
+
+    def config(self) -> Config:
+        """Read these settings."""
+        return load(os.devnull, self.settings, HOME).config
+
+    def make_service(self) -> str:
+        """Make the service that hears of a courier's parcels; gives its secret."""
+        config = self.config()
+        with collections_of(config) as stores:
+            services = Services(config, stores)
+            return str(services.make(Operator(), MAIN, HOOK, service(self.site)).secret)
 
     def behave(self) -> None:
         """Give every courier its character."""
@@ -60,6 +82,11 @@ class Stage:
         """How often the courier was asked about one number."""
         entries = self._ask("GET", f"/_calls?slug={slug}")
         return sum(entry["kind"] == "call" and entry["number"] == number for entry in entries)
+
+    def webhooks(self) -> list[dict[str, Any]]:
+        """What arrived at the service's receiver, oldest first."""
+        arrived: list[dict[str, Any]] = self._ask("GET", f"/_calls?slug={HOOK}")
+        return arrived
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

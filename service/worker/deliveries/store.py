@@ -17,7 +17,7 @@ both beside the thread that stores answers of couriers. Each may be repeated.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -64,7 +64,8 @@ class Move(NamedTuple):
 def read(stores: Collections, ids: Sequence[str]) -> list[Found | None]:
     """Read deliveries; None for one that is not there. Raises PyMongoError."""
     wanted = {"_id": {"$in": list(set(ids))}}
-    found = {each["_id"]: delivery_in(each) for each in _majority(stores.deliveries).find(wanted)}
+    documents = _majority(stores.deliveries).find(wanted)
+    found = {each.id: each for each in _readable(stores.deliveries, documents)}
     rows = _by_id(stores.attempts, [attempt_id(each.id, each.made + 1) for each in found.values()])
     events = _by_id(stores.events, [each.event for each in found.values()])
     told: list[Found | None] = []
@@ -240,7 +241,19 @@ def _by_id(collection: Collection[Document], ids: Sequence[str]) -> dict[str, Do
 def _list(
     deliveries: Collection[Document], wanted: Document, order: list[tuple[str, int]], most: int
 ) -> list[Delivery]:
-    return [delivery_in(each) for each in deliveries.find(wanted).sort(order).limit(most)]
+    return list(_readable(deliveries, deliveries.find(wanted).sort(order).limit(most)))
+
+
+def _readable(
+    deliveries: Collection[Document], documents: Iterable[Document]
+) -> Iterator[Delivery]:
+    """Read deliveries; what somebody else wrote is logged, and keeps no other one back."""
+    for each in documents:
+        try:
+            yield delivery_in(each)
+        except (LookupError, TypeError, ValueError) as error:
+            why = f"this service did not write it so: {error!r}"
+            log_refused(deliveries, [(str(each["_id"]), why)])
 
 
 def _set(each: Move) -> UpdateOne:

@@ -20,9 +20,9 @@ from service.observe.log import emit_unexpected
 from service.ports import Limits
 from service.worker.flow.call import CallRunner
 from service.worker.flow.tasks import CallSlots, Tasks, keep_trying
-from tracking.call import Dying, Granted, Parked, TakeResult
+from tracking.call import Dying, Full, Granted, Parked, TakeResult
 from tracking.errors import AWAY, LimitsBroken
-from tracking.line import line_of
+from tracking.line import Line, line_of
 from tracking.request import TrackingRequest
 
 Wish = tuple[TrackingRequest, str]
@@ -33,6 +33,9 @@ AT_ONCE = 16
 
 WAITING_MOST = 20_000
 """Requests that wait here at most, some 10 MB; others come with the next look of their store."""
+
+FULL_SECONDS = 2.0
+"""For so long nothing is brought in on a line that was full: what comes is its store's."""
 
 TRIED_SECONDS = 5.0
 """How long a Redis that is away is asked: a call that was granted in a lost reply is found so."""
@@ -45,6 +48,8 @@ class Bringing:
         self._limits, self._runner = limits, runner
         self._tasks, self._slots = tasks, slots
         self._waiting: dict[str, TrackingRequest] = {}
+        self._full: dict[Line, float] = {}
+        """Lines that were full, and until when that is believed."""
         self._bringing = 0
 
     def bring(self, wishes: Iterable[Wish]) -> None:
@@ -67,6 +72,8 @@ class Bringing:
 
     async def _admit(self, request: TrackingRequest, key: str) -> None:
         call_id, line = next(self._limits.ids), line_of(request)
+        if time.monotonic() < self._full.get(line, 0.0):
+            return
         full = self._slots.reserve(1, line) <= 0
         until = time.monotonic() + TRIED_SECONDS
         try:
@@ -79,6 +86,8 @@ class Bringing:
                 case Parked(_, put_drain, ask_again):
                     duty = TakeResult(ask_again=ask_again, put_drain=put_drain)
                     await self._runner.apply(line, duty)
+                case Full():
+                    self._full[line] = time.monotonic() + FULL_SECONDS
                 case Dying(call):
                     await self._runner.give_up(call)
         except AWAY:

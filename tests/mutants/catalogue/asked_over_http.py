@@ -15,6 +15,7 @@ HELD = "door/test_application.py"
 HOSTILE = "door/test_hostile_clients.py"
 SHIPMENTS = "door/test_aftership_trackings.py"
 LET_GO = "results/test_shipments.py"
+BY_HAND = "door/test_deliveries_over_http.py::"
 
 MUTANTS = (
     Mutant(
@@ -224,5 +225,21 @@ MUTANTS = (
         old="if self._waiting and self._waiting + len(requests) > TAKEN_MOST:",
         new="if self._waiting < 0:",
         tests=("door/test_door.py::test_only_so_many_requests_wait_to_be_durable",),
+    ),
+    Mutant(
+        name="an act by hand overwrites what an attempt has changed",
+        breaks="I8",
+        where="service/operator/deliveries.py",
+        old='("_id", "state", "round", "made")}',
+        new='("_id",)}',
+        tests=(BY_HAND + "test_what_an_attempt_changes_meanwhile_is_not_overwritten",),
+    ),
+    Mutant(
+        name="a key changes services that may not see them",
+        breaks="F18",
+        where="service/operator/keys.py",
+        old="return (scope, Scope.READ) if scope is Scope.HOOKS else (scope,)",
+        new="return (scope,)",
+        tests=("door/test_services_over_http.py::test_making_and_changing_needs_hooks_and_read",),
     ),
 )

@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 REDIS = "limits/test_forgetting.py::"
 KEEP_DAYS = "results/test_database.py::"
 MONGODB = "results/test_forgotten_parcels.py::"
+DELIVERIES = "console/test_forget_deliveries.py::"
 
 MUTANTS = (
     Mutant(
@@ -72,5 +73,13 @@ MUTANTS = (
         old='{"active": False, **NONE_UNTOLD},',
         new="NONE_UNTOLD,",
         tests=(KEEP_DAYS + "test_parcels_that_ended_go_after_the_days_and_active_ones_stay",),
+    ),
+    Mutant(
+        name="the body of a forgotten parcel goes while it is being sent",
+        breaks="I8",
+        where="service/operator/forget.py",
+        old="    if deliveries:\n        asyncio.run(_until_sent(config, deliveries))\n",
+        new="",
+        tests=(DELIVERIES + "test_an_attempt_in_flight_ends_before_its_body_goes",),
     ),
 )

@@ -70,12 +70,12 @@ MUTANTS = (
         tests=(EPOCH + "test_after_a_loss_nobody_starts_for_as_long_as_any_call_may_take",),
     ),
     Mutant(
-        name="a second rotation at the same time loses a secret",
+        name="a secret that is made while another one is made is lost",
         breaks="I8",
         where="service/operator/services.py",
         old='{"_id": service.id, "secrets": _as_kept(service)}',
         new='{"_id": service.id}',
-        tests=(AT_ONCE + "test_two_who_rotate_at_once_lose_no_secret",),
+        tests=(AT_ONCE + "test_a_secret_that_somebody_makes_meanwhile_signs_too",),
     ),
     Mutant(
         name="a deleted service keeps its secrets",

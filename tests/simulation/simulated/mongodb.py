@@ -96,7 +96,7 @@ class SimulatedStore:
 class SimulatedResults:
     """Stands in for `service.worker.results.trackings.Trackings`."""
 
-    def __init__(self, store: SimulatedStore, _: object) -> None:
+    def __init__(self, store: SimulatedStore, *_: object) -> None:
         self._store = store
 
     @property

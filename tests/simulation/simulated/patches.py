@@ -11,6 +11,8 @@ random (its state)                 seeded: jitter of the flow and of redis-py
 service.observe.log._process       the trace
 service.worker.wiring.worker.Intake     simulated.intake
 service.worker.wiring.worker.Trackings  simulated.mongodb
+service.worker.wiring.worker.Webhooks   simulated.worker
+service.worker.wiring.connect._vetting  any Redis is taken that takes over
 service.worker.wiring.worker.Dead       simulated.mongodb
 service.worker.wiring.worker.Tracker    simulated.courier
 service.worker.wiring.worker.FailPoints counts the fail points that were reached, and kills there
@@ -33,8 +35,9 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+from limits.epoch import take_any
 from service.observe import log
-from service.worker.wiring import worker
+from service.worker.wiring import connect, worker
 
 BEGAN = 1_800_000_000.0
 """Unix time at which every world begins."""
@@ -59,6 +62,7 @@ def replaced(
         (secrets, "token_urlsafe", lambda count=32: draw.randbytes(count).hex()),
         (secrets, "token_hex", lambda count=32: draw.randbytes(count).hex()),
         (log, "_process", logger),
+        (connect, "_vetting", lambda _: take_any),
         *((worker, name, part) for name, part in parts.items()),
     ]
     random.seed(f"jitter {seed}")

@@ -11,7 +11,6 @@ from typing import Any
 from limits.admin.snapshot import LineSnapshots
 from limits.admin.statistics import Tallies
 from limits.connect import open_redis
-from limits.epoch import take_any
 from limits.jobs import Defects
 from limits.server import RedisAddress
 from limits.workers import Planners, WorkerInfo, is_known
@@ -30,6 +29,23 @@ from tracking.errors import MalformedJob
 from tracking.request import Slug
 
 GRACE_SECONDS = 2.0
+
+
+class NoServices:
+    """Stands in for `service.worker.wiring.webhooks.Webhooks`, and for what a worker knows of
+    services: there are none."""
+
+    outbox = work = None
+    longest_seconds = 0.0
+
+    def __init__(self, *_: object) -> None:
+        self.ends = self
+
+    def join(self, *_: object) -> None:
+        """Bring nothing in."""
+
+    async def refused(self, *_: object) -> None:
+        """Have nobody hear of it."""
 
 
 class SimulatedRegistry:
@@ -81,7 +97,8 @@ async def run_worker(
     lines = AllLines(CourierLines(config, registry))
     book = RulesOfGroups(lines.rules_of, plan)
     policy = replace(_policy(config, who, lines), mark_of=lambda _: "")
-    limiter = _limiter(config, redis, policy, book, take_any)
+    none: Any = NoServices()
+    limiter = _limiter(config, redis, policy, book, none)
     await keep_trying(limiter.start)
     without_http: Any = None
     putter: Any = SimulatedPutter(tubes)
@@ -89,6 +106,8 @@ async def run_worker(
     parts = Parts(
         registry,
         lines,
+        (),
+        none,
         limiter,
         LineSnapshots(redis, book.rules_of, book),
         Planners(redis, who.host),

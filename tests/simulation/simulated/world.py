@@ -31,7 +31,7 @@ from simulated.trace import Trace
 from simulated.tubes import TubeServer
 from simulated.verdict import Judge
 from simulated.watch import Watch
-from simulated.worker import config_for
+from simulated.worker import NoServices, config_for
 from tracking.errors import ResultsDown
 from tracking.request import Slug
 
@@ -174,6 +174,7 @@ class World:
         parts = {
             "Intake": intake,
             "Trackings": SimulatedResults,
+            "Webhooks": NoServices,
             "Dead": SimulatedDead,
             "Tracker": lambda _, __: self.couriers,
             "FailPoints": points,

@@ -358,16 +358,22 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
     return _encode(body)
 
 
+def write_answer(answer: Verdict) -> bytes:
+    """Write a stored answer for admit.lua."""
+    body = _said(answer, answer.observed_ms or 0, NO_FIELDS)
+    return _encode(body | {"output": _encode(answer.output).decode()})
+
+
 def write_verdict(
     verdict: Verdict, observed_ms: int, fields: Mapping[str, str] = NO_FIELDS
 ) -> bytes:
-    """Write a verdict for finish.lua, or a stored answer for admit.lua.
+    """Write a verdict for finish.lua, as one line. `fields` are what was asked with."""
+    return _encode(verdict.output) + b"\t" + _encode(_said(verdict, observed_ms, fields))
 
-    `fields` are what was asked with.
-    """
+
+def _said(verdict: Verdict, observed_ms: int, fields: Mapping[str, str]) -> dict[str, object]:
     body: dict[str, object] = {
         "state": str(verdict.state),
-        "output": _encode(verdict.output).decode(),
         "observed": observed_ms,
         "answered": verdict.answered,
     }
@@ -377,7 +383,7 @@ def write_verdict(
         body["setback"] = _setback(verdict.setback)
     if verdict.unsent:
         body["unsent"] = True
-    return _encode(body | _told(verdict.attempt))
+    return body | _told(verdict.attempt)
 
 
 def write_setback(setback: Setback, mark: str = "", *, unsent: bool) -> bytes:

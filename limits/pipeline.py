@@ -34,11 +34,11 @@ from limits.script_file import ALONE, BATCH, Script, load
 from tracking.errors import LimitsDown
 
 MOST_AT_ONCE = 100
-"""Steps in one exchange."""
+"""Steps in one exchange, by their weights."""
 
 MOST_IN_SCRIPT = 34
-"""Steps in one script, during which Redis hears nobody else: more could take it 5 ms. A script does
-not begin all of them where the first ones have much to do."""
+"""The same in one script, during which Redis hears nobody else: more could take it 5 ms. A script
+does not begin all of them where the first ones have much to do."""
 
 NOT_BEGUN = 0
 """In the place of a step's reply (lua/lib/batch.lua)."""
@@ -61,6 +61,7 @@ class _Step:
     keys: Sequence[str]
     args: Sequence[Value]
     reply: asyncio.Future[Any]
+    weight: int = 1
 
 
 class Pipeline:
@@ -106,11 +107,14 @@ class Pipeline:
         return self._scripts[name].text
 
     def run(
-        self, name: str, keys: Sequence[str], args: Sequence[Value]
+        self, name: str, keys: Sequence[str], args: Sequence[Value], weight: int = 1
     ) -> asyncio.Future[Any]:  # each script has replies of its own; limiter.py reads them
-        """Run one step. LimitsDown: it may have run, so repeat it as it is."""
+        """Run one step. LimitsDown: it may have run, so repeat it as it is.
+
+        `weight`: as many steps as it has to do, where that is more than one.
+        """
         reply: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting.append(_Step(name, keys, args, reply))
+        self._waiting.append(_Step(name, keys, args, reply, weight))
         self._see_to_sending()
         return reply
 
@@ -140,7 +144,8 @@ class Pipeline:
             self._second = None
 
     async def _send_next(self) -> None:
-        steps, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+        some = _how_many(self._waiting, MOST_AT_ONCE)
+        steps, self._waiting = self._waiting[:some], self._waiting[some:]
         await self._send(list(_together(steps)))
 
     async def _send(self, groups: list[list[_Step]]) -> None:
@@ -249,8 +254,20 @@ def _together(steps: Iterable[_Step]) -> Iterable[list[_Step]]:
         else:
             batch.append(step)
     batch.sort(key=_line_of)
-    for begin in range(0, len(batch), MOST_IN_SCRIPT):
-        yield batch[begin : begin + MOST_IN_SCRIPT]
+    while batch:
+        some = _how_many(batch, MOST_IN_SCRIPT)
+        yield batch[:some]
+        batch = batch[some:]
+
+
+def _how_many(steps: Sequence[_Step], most: int) -> int:
+    """Of the first steps, as many as weigh so much together at most; one at least."""
+    whole = 0
+    for some, step in enumerate(steps):
+        whole += step.weight
+        if whole > most and some:
+            return some
+    return len(steps)
 
 
 def _line_of(step: _Step) -> str:

@@ -95,29 +95,34 @@ class Steps:
                 groups.append((self.call(line, grant, asked),))
         return tuple(groups)
 
-    async def run(self, script: str, line: Line, args: Sequence[str | bytes | int]) -> list[Any]:
+    async def run(
+        self, script: str, line: Line, args: Sequence[str | bytes | int], weight: int = 1
+    ) -> list[Any]:
         """Run one step. LimitsDown: it may have run, so repeat it as it is."""
-        reports = self._reports.take(line)
+        reports, of = self._reports.take(line), [keys.wait_list(line)]
+        told = (self._rules(line), encode_reports(reports), *args)
         try:
-            reply = await self._pipeline.run(
-                script, [keys.wait_list(line)], (self._rules(line), encode_reports(reports), *args)
-            )
+            reply = await self._pipeline.run(script, of, told, weight)
         except LimitsDown:
             self._reports.put_back(line, reports)
             raise
         return list(reply)
 
     async def run_all(
-        self, script: str, line: Line, steps: Sequence[Sequence[str | bytes | int]]
+        self,
+        script: str,
+        line: Line,
+        steps: Sequence[Sequence[str | bytes | int]],
+        weights: Sequence[int],
     ) -> list[list[Any]]:
         """Run steps of one kind together, in their order, without a task for each."""
         if len(steps) == 1:
-            return [await self.run(script, line, steps[0])]
+            return [await self.run(script, line, steps[0], weights[0])]
         reports, rules, of = self._reports.take(line), self._rules(line), [keys.wait_list(line)]
         told = [encode_reports(reports), *repeat(encode_reports([]), len(steps) - 1)]
         sent = [
-            self._pipeline.run(script, of, (rules, measured, *step))
-            for measured, step in zip(told, steps, strict=True)
+            self._pipeline.run(script, of, (rules, measured, *step), weight)
+            for measured, step, weight in zip(told, steps, weights, strict=True)
         ]
         # As `gather` does it, but without a callback for each.
         replies, error = list[list[Any]](), None

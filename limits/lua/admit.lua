@@ -11,13 +11,13 @@ ARGV     behind the reports, see lib/batch.lua:
            request and stored for its account; or empty
 
 Uses     context: digits, quiet_until
-         memory: count_open, drop_ended, entries, open_operations
+         memory: count_open, drop_ended
          state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in, status, tally,
            tally_call
          record: fresh, join, read_record, serves, supersede, wait_again, waiting_record, write_record
-         lanes: opening, starts_at
-         waiting: holds, move_due, nobody_waits, numbers, push_last, put_behind, put_head, put_tail,
-           take_out, turns_before, waits
+         lanes: opening
+         waiting: move_due, nobody_waits, operations_waiting, push_last, put_behind, put_head, put_tail,
+           take_out, too_late, waits
          flight: grant, grant_new, granted_before
          filling: company_ends, hurry_of
          taking: ask_by, call_drainer, drainer, raise_flag
@@ -127,30 +127,6 @@ local function go_on(id, request, old, record)
   put_head(number, record)
   call('HDEL', INFLIGHT, old, '=' .. number)
   return parked(id, lane, company_ends(request) and now, request.full)
-end
-
--- At least so many operations wait, or run and may wait again, before a request: before a MANUAL one only
--- MANUAL ones count, before an AUTOMATIC one all, so that it takes no room but what the others leave. So
--- that a line that stands still is not filled with gaps, they count from max_waiting on.
-local function operations_waiting(request)
-  -- Of what is no operation somebody else has the rest: so that a line is a window of so many, all are counted.
-  if not rules.operations then return holds() end
-  local open, automatic = open_operations()
-  if request.auto then
-    local gaps_too = entries(MANUAL) + entries(AUTOMATIC) - rules.max_waiting
-    return math.max(waits(), open, gaps_too)
-  end
-  return math.max(numbers(MANUAL), open - automatic, entries(MANUAL) - rules.max_waiting)
-end
-
--- µs at which a new request could be called at the earliest, where nobody wants it any more by then; nil
--- where it can be in time. A pause may be ended, and calls may be quick, so neither counts.
-local function too_late(request, idle)
-  if not request.till then return nil end
-  local list = request.auto and AUTOMATIC or MANUAL
-  local turns = idle and 0 or turns_before(list, numbers(list))
-  local starts = starts_at(turns, now)
-  return starts - rules.ahead_us > request.till * 1000 and starts or nil
 end
 
 -- A request that is not taken is in no tube any more: what a door noted of it, or is about to note where

@@ -1,34 +1,71 @@
 --[[
-finish: a call is over. Its operations end, and with them those that wait for its number and find
-the answer fresh enough; the freed slot goes to the next in line.
+finish: calls of one group are over, or one call. Their operations end, and with them those that wait for
+their numbers and find the answer fresh enough; the freed slot goes to the next in line.
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
-  id       of the call
-  text     the verdict, JSON: state, output (JSON text), observed (ms: its grant), answered,
+  ids      of the calls; one a line, as what follows
+  verdicts of each the output, JSON or empty, a tab, and the rest of the verdict, JSON:
+           state, observed (ms: its grant), answered,
            fields that it asked with, or none,
            setback (as in retry.lua: what the last failed call means for the line), or none,
            attempt (as there), or none
            unsent: certainly nothing was sent, so the start is given back; or none
-  number
+  asked    the numbers that they are for
   base     of the calls that are taken next, as in take.lua
   room     as in hand_back.lua
 
 Uses     context: decoded, digits, note_measured
-         memory: average_time, drop_ended, expect_no_calm, set_average
+         memory: average_time, calm, drop_ended, expect_no_calm, set_average
          state: call_is_over, parcel_of, tally_call
-         record: end_where, everyone, nobody_left, record_in, serves, waiting_record, write_record
+         record: end_where, everyone, nobody_left, note_operations, record_in, serves, write_record
          brake: note_answer, note_failure
          lanes: give_start_back
          waiting: nobody_waits, put_head, put_tail, unlist
          flight: land, leads
          taking: each_us, is_in_hand, what_follows
 
-Returns  {now, more, grants, why, ask, put}
-         more      1: more than 100 operations end; send it again, nothing was taken yet
+Returns  {now, left, grants, why, ask, put}
+         left      ids of those of which more than 100 operations end, or for which the script had no time: send
+                   them again, nothing was taken yet
          the rest  as in hand_back.lua; why: also "named", when nobody lacked the slot and somebody is
                    named who asks in time
 ]]
+local function lines_in(text)
+  local lines, from = {}, 1
+  while true do
+    local ends = string.find(text, '\n', from, true)
+    lines[#lines + 1] = string.sub(text, from, (ends or 0) - 1)
+    if not ends then return lines end
+    from = ends + 1
+  end
+end
+
+-- The calls of the number, with this one; the script may be sent again, so the record stays as it is.
+local function calls_made(record, verdict)
+  if not verdict.attempt and not (record and record.made) then return nil end
+  local made = { unpack(record and record.made or {}) }
+  if verdict.attempt then table.insert(made, { verdict.observed, unpack(verdict.attempt) }) end
+  return #made > 0 and cjson.encode(made) or nil
+end
+
+-- The verdict on a call. The output is written as it came; the rest is mostly the same for all of a group, so that
+-- it is read once: what differs is set for each.
+local verdict_in
+do
+  local heard = {}
+
+  function verdict_in(said, record)
+    local tab = string.find(said, '\t', 1, true)
+    local text = string.sub(said, tab + 1)
+    local verdict = heard[text] or cjson.decode(text)
+    heard[text] = verdict
+    verdict.text, verdict.output, verdict.started = text, string.sub(said, 1, tab - 1), verdict.observed
+    verdict.attempts = calls_made(record, verdict)
+    return verdict
+  end
+end
+
 -- A number that is given up takes those along who waited for so long themselves.
 local function ends_of(record)
   local dying = record.dying
@@ -53,17 +90,18 @@ local function serves_by(verdict, record)
   end
 end
 
--- record: of those who wait; `runs`: the call that runs for the number; `id`: the one that ends.
--- Returns false when there are more to look at.
-local function answer_waiting(id, verdict, number, runs, record)
+-- Ends those who wait for the number of a call that ends, where the verdict is an answer for them. Returns false
+-- when there are more to look at.
+local function answer_waiting(each, verdict, answered)
+  local number, record = each.number, each.waiting
   if not record then return true end
-  local looked = not verdict.answered or end_where(number, record, verdict, serves_by(verdict, record))
+  local looked = not answered or end_where(number, record, verdict, serves_by(verdict, record))
   if not looked then
     write_record(REQUESTS, number, record)
   elseif nobody_left(record) then
     unlist(number, record)
     call('HDEL', REQUESTS, number)
-  elseif record.state == 'behind' and (not runs or runs == id) then
+  elseif record.state == 'behind' and (not each.runs or each.runs == each.id) then
     put_tail(number, record)
   else
     write_record(REQUESTS, number, record)
@@ -84,19 +122,12 @@ end
 
 -- An answer that comes late, for a call that was taken over, must not replace a newer one. One of a time
 -- that is still to come is not newer: another Redis, whose clock was ahead, granted its call.
-local function remember(number, verdict, text, late)
+local function remember(number, verdict, late)
   local text_before = late and call('GET', ANSWER .. number)
   local before = text_before and decoded(text_before)
   if before and before.observed >= verdict.observed and before.observed <= now_ms then return end
+  local text = string.sub(verdict.text, 1, -2) .. ',"output":' .. cjson.encode(verdict.output) .. '}'
   call('SET', ANSWER .. number, text, 'PX', digits(rules.answer_ms))
-end
-
--- The calls of the number, with this one; the script may be sent again, so the record stays as it is.
-local function calls_made(record, verdict)
-  if not verdict.attempt and not (record and record.made) then return nil end
-  local made = { unpack(record and record.made or {}) }
-  if verdict.attempt then table.insert(made, { verdict.observed, unpack(verdict.attempt) }) end
-  return #made > 0 and cjson.encode(made) or nil
 end
 
 -- A call in flight says so itself. One that was taken over may have been granted before as well.
@@ -106,28 +137,47 @@ local function is_forgotten(number, record, verdict)
   return at and verdict.observed * 1000 <= tonumber(at)
 end
 
-return function(id, text, number, base, room)
-  drop_ended(LEASES)
-  local verdict = cjson.decode(text)
-  verdict.started = verdict.observed
-  local flying = call('HMGET', INFLIGHT, id, '=' .. number)
-  local record, runs = record_in(INFLIGHT, id, flying[1]), flying[2]
-  verdict.attempts = calls_made(record, verdict)
-  -- Others mostly wait where this one came from: no need to ask first whether all is calm.
-  if record and not record.job then expect_no_calm() end
-  local lifts, waiting = verdict.answered, waiting_record(number)
-  if is_forgotten(number, record, verdict) then verdict.answered = false end
-  local lifted = lifts and note_answer()
-  if verdict.answered and rules.remembers then remember(number, verdict, text, not record) end
+-- The calls that end, each with what it says, its record, its number's call and who waits for that number: all are
+-- read together.
+local function ends_in(ids, verdicts, asked)
+  local ends, fields, carriers = {}, {}, {}
+  ids, verdicts, asked = lines_in(ids), lines_in(verdicts), lines_in(asked)
+  for i, id in ipairs(ids) do fields[2 * i - 1], fields[2 * i] = id, '=' .. asked[i] end
+  local flying = call('HMGET', INFLIGHT, unpack(fields))
+  for i, id in ipairs(ids) do
+    local record = record_in(INFLIGHT, id, flying[2 * i - 1])
+    ends[i] = { id = id, number = asked[i], said = verdicts[i], record = record, runs = flying[2 * i] }
+    -- Others mostly wait where this one came from: no need to ask first whether all is calm.
+    if record and not record.job then expect_no_calm() end
+    if record then table.insert(carriers, { record.n, record }) end
+  end
+  local waiting = not calm() and call('HMGET', REQUESTS, unpack(asked)) or {}
+  for i, each in ipairs(ends) do
+    each.waiting = record_in(REQUESTS, each.number, waiting[i])
+    if each.waiting then table.insert(carriers, { each.number, each.waiting }) end
+  end
+  note_operations(carriers)
+  return ends
+end
+
+-- Ends a call with its operations; what leaves wait_inflight is added to `gone`. Returns false when there are more
+-- to look at, else true; the µs of its grant, where its slot was still held; whether that is free now; and whether
+-- others may call again who could not.
+local function end_call(each, gone)
+  local id, number, record = each.id, each.number, each.record
+  local verdict = verdict_in(each.said, record)
+  local answered = verdict.answered and not is_forgotten(number, record, verdict)
+  local lifted = verdict.answered and note_answer()
+  if answered and rules.remembers then remember(number, verdict, not record) end
   if record and not record.dying and not record.tallied and leads(id, record) then call_is_over(record.at) end
   local ended = not record or end_where(record.n, record, verdict, ends_of(record))
-  local looked = ended and answer_waiting(id, verdict, number, runs, waiting)
+  local looked = ended and answer_waiting(each, verdict, answered)
   tally_call('idle')
   if not looked then
     -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
     if record then record.tallied = true end
     if record then write_record(INFLIGHT, id, record) end
-    return { now, 1, {}, 'more', 0, 0 }
+    return false
   end
   if not record or leads(id, record) then note_measured(id) end
   local granted, flew = record and tonumber(record.granted), record and { n = record.n, lead = record.lead }
@@ -135,11 +185,45 @@ return function(id, text, number, base, room)
   if record and verdict.setback then note_failure(record.lead or number, granted, verdict.setback) end
   -- Before the call's record goes: should a list not be what it must be, nobody is lost.
   if record and not nobody_left(record) then others_wait_on(number, record) end
-  local leased, is_free = land(id, flew, runs)
-  if leased and record and not nobody_waits() then
-    if is_free then count_time(granted) end
-    local is_due = room == '' or lifted or not is_in_hand(tonumber(room))
-    if not is_due then return { now, 0, {}, 'named', 0, 0 } end
+  local leased, is_free = land(id, flew, each.runs, gone)
+  return true, leased and granted, leased and is_free, lifted
+end
+
+-- Ends as many of them as the script has time for, each for itself: what goes wrong with one of them keeps no other
+-- from its end. Returns the ids of those that are to be sent again, what else `end_call` tells of them, together, and
+-- what went wrong first.
+local function end_all(ends)
+  local EACH, left, gone = 1, {}, {}
+  local granted, freed, lifted, wrong = nil, false, false, nil
+  for i, each in ipairs(ends) do
+    if i > 1 then budget.left = budget.left - EACH end
+    local done, looked, held, is_free, lifts = true, false, nil, false, false
+    if i == 1 or budget.left > 0 then done, looked, held, is_free, lifts = pcall(end_call, each, gone) end
+    if not done then
+      wrong = wrong or looked
+    elseif not looked then
+      table.insert(left, each.id)
+    else
+      if each.record then granted = held end
+      freed, lifted = freed or is_free, lifted or lifts
+    end
   end
-  return { now, 0, what_follows(base, room, record ~= nil, leased and is_free) }
+  if #gone > 0 then call('HDEL', INFLIGHT, unpack(gone)) end
+  return left, granted, freed, lifted, wrong
+end
+
+return function(ids, verdicts, asked, base, room)
+  drop_ended(LEASES)
+  local ends = ends_in(ids, verdicts, asked)
+  local left, granted, freed, lifted, wrong = end_all(ends)
+  if wrong then error(wrong, 0) end
+  if #left > 0 then return { now, left, {}, 'more', 0, 0 } end
+  if granted and not nobody_waits() then
+    if freed then count_time(granted) end
+    local is_due = room == '' or lifted or not is_in_hand(tonumber(room))
+    if not is_due then return { now, {}, {}, 'named', 0, 0 } end
+  end
+  local first = false
+  for _, each in ipairs(ends) do first = first or each.record ~= nil end
+  return { now, {}, what_follows(base, room, first, freed) }
 end

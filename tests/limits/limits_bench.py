@@ -185,8 +185,9 @@ Hire = Callable[..., Awaitable[Worker]]
 
 def verdict(observed_ms: int, **other: Any) -> bytes:
     """A verdict as finish.lua reads it."""
-    plain = {"state": "SUCCESS", "output": "{}", "observed": observed_ms, "answered": True}
-    return json.dumps({**plain, **other}).encode()
+    plain = {"state": "SUCCESS", "observed": observed_ms, "answered": True}
+    output = other.pop("output", "{}")
+    return f"{output}\t{json.dumps({**plain, **other})}".encode()
 
 
 async def forget(forgetter: Forgetter) -> Forgotten:

@@ -99,7 +99,7 @@ class Sender(RuleBasedStateMachine):
             replies = self.redis.eval(self.text, *written(steps, worker, self.rules))
         for step, reply in zip(steps, replies, strict=True):
             self.hear(step.name, reply, worker)
-            more_to_come = (step.name == "finish" and reply[1] == 1) or step.args[-1] == ""
+            more_to_come = (step.name == "finish" and reply[1]) or step.args[-1] == ""
             if step.name not in SETTLES_NOTHING and not more_to_come:
                 self.flag_until = flag_until
         for step, reply in zip(steps, replies, strict=True):

@@ -127,6 +127,15 @@ def test_steps_of_a_line_go_together_in_their_order_and_few_in_one_script() -> N
     assert [len(group) for group in groups] == [34, 34, 32]
 
 
+def test_steps_that_have_much_to_do_are_fewer_in_a_script_but_one_at_least() -> None:
+    weights = [15, 15, 4, 1, 50, 1]
+    steps: list[Any] = [_Step("finish", ["wait_list:usps"], [], ANY, each) for each in weights]
+
+    groups = list(_together(steps))
+
+    assert [[step.weight for step in group] for group in groups] == [[15, 15, 4], [1], [50], [1]]
+
+
 async def test_a_reply_for_a_caller_that_gave_up_disturbs_nobody(
     worker: Worker, redis: Redis
 ) -> None:

@@ -75,9 +75,9 @@ async def test_a_thousand_operations_end_in_ten_steps(
     ends = verdict(call.granted_us // 1000)
 
     ended = []
-    more = 1
-    while more:
-        _, more, *_ = await free.raw("finish", call.id, ends, "N001", "b", 0)
+    left = [call.id]
+    while left:
+        _, left, *_ = await free.raw("finish", call.id, ends, "N001", "b", 0)
         ended += await counted(redis, "SUCCESS")
 
     assert ended[:10] == list(range(100, 1001, 100))
@@ -91,8 +91,8 @@ async def test_the_slot_of_a_call_stays_taken_until_all_its_operations_have_ende
     await crowd(busy, 150)
     call = await free.taken()
     ends = verdict(call.granted_us // 1000)
-    _, more, *_ = await free.raw("finish", call.id, ends, "N001", "b", 0)
-    assert more == 1
+    _, left, *_ = await free.raw("finish", call.id, ends, "N001", "b", 0)
+    assert left == [call.id]
 
     _, swept, *_ = await free.raw("sweep", "s")
 
@@ -207,7 +207,7 @@ async def test_a_call_that_goes_back_brings_all_its_operations_to_those_that_wai
     assert await redis.keys(f"{KEYS.operations}*") == []
 
 
-NAMED = [0, [], "named", 0, 0]
+NAMED = [[], [], "named", 0, 0]
 
 
 async def finished(worker: Worker, call: Call, room: int = 5) -> list[object]:

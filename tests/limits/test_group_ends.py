@@ -21,6 +21,7 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from tracking.call import Call, Verdict
+from tracking.errors import LimitsBroken
 
 THIRTY = [f"N{n:03}" for n in range(30)]
 
@@ -60,6 +61,39 @@ async def test_a_group_ends_in_one_script_and_the_next_one_begins_in_it(
     assert groups_in(await turn) == [["N900", "N901"]]
     assert await asked_of(redis, "evalsha") == 1
     assert [await state(redis, f"op-{each}") for each in THIRTY] == ["SUCCESS"] * 30
+
+
+async def test_what_is_known_of_a_group_is_asked_together(of_thirty: Worker, redis: Redis) -> None:
+    group = await group_of(of_thirty, *THIRTY)
+    await redis.config_resetstat()
+
+    await of_thirty.limiter.finish(ends_of(group), 0)
+
+    alone, together = ("get", "hget", "hdel"), ("mget", "hmget")
+    assert sum([await asked_of(redis, each) for each in (*alone, *together)]) < 12
+
+
+async def test_a_number_that_cannot_end_keeps_no_other_of_its_group_from_its_end(
+    narrow: Worker, redis: Redis
+) -> None:
+    """Many wait behind it, and their list is of another type."""
+    group = await group_of(narrow, "N001", "N002", "N003")
+    for n in range(20):
+        await narrow.parked("N001", id=f"more-{n}")
+    listed = f"{KEYS.operations}N001"
+    await redis.rename(listed, "kept")
+    await redis.set(listed, "no list")
+
+    with pytest.raises(LimitsBroken):
+        await narrow.limiter.finish(ends_of(group), 1)
+    assert [await state(redis, f"op-N00{n}") for n in (2, 3)] == ["SUCCESS"] * 2
+    assert await slots(redis) == ([group[0].id], 1)
+
+    await redis.rename("kept", listed)
+    await narrow.limiter.finish(ends_of(group), 1)
+    assert await slots(redis) == ([], 0)
+    assert await counted(redis, "SUCCESS") == (23,)
+    assert await redis.exists(KEYS.wait_inflight) == 0
 
 
 async def test_a_hundred_ends_go_out_in_one_exchange_whatever_scripts_they_take(

@@ -36,7 +36,7 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.keys import write_request
+from limits.keys import write_answer, write_request
 from limits.limiter import Policy
 from limits.rules import Rules
 from tracking.call import Dying
@@ -99,7 +99,8 @@ async def test_a_parked_admission_that_was_answered_meanwhile_still_has_its_duty
     args = admission("c", "N001", "job-1", id="op-1")
 
     first = await busy.raw("admit", *args)
-    await redis.set(f"{KEYS.answer}N001", verdict((await redis_us(redis)) // 1000), px=30_000)
+    answer = write_answer(ANSWERED._replace(observed_ms=await redis_us(redis) // 1000))
+    await redis.set(f"{KEYS.answer}N001", answer, px=30_000)
     other = await busy.raw("admit", *admission("d", "N001", "job-1", id="op-1"))
     second = await busy.raw("admit", *args)
 

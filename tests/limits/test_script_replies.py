@@ -195,8 +195,8 @@ async def test_finish_wants_to_be_sent_again_while_more_than_100_operations_end(
     _, *first = await worker.raw("finish", *args)
     _, *second = await worker.raw("finish", *args)
 
-    assert first == [1, [], "more", 0, 0]
-    assert second == [0, [], "empty", 0, 0]
+    assert first == [["b:1"], [], "more", 0, 0]
+    assert second == [[], [], "empty", 0, 0]
 
 
 async def test_finish_gives_the_freed_slot_to_the_next_in_line(hire: Hire) -> None:
@@ -204,9 +204,9 @@ async def test_finish_gives_the_freed_slot_to_the_next_in_line(hire: Hire) -> No
     await granted(worker, "c")
     await worker.raw_admit("d", "N002")
 
-    _, more, grants, *rest = await worker.raw("finish", "c", verdict(1), "N001", "b", 5)
+    _, left, grants, *rest = await worker.raw("finish", "c", verdict(1), "N001", "b", 5)
 
-    assert more == 0
+    assert left == []
     assert [grant[0] for grant in grants] == ["b:1"]
     assert rest == ["concurrency", 0, 0]
 

@@ -131,7 +131,7 @@ def test_a_clock_that_steps_back_makes_no_call_take_less_than_no_time() -> None:
     redis.run("admit", rules, "call-2", '{"number":"N002","job":"job-2"}', "")
 
     redis.wait(-5.0)
-    verdict = json.dumps({"state": "ERROR", "output": "{}", "observed": 1, "answered": False})
+    verdict = "{}\t" + json.dumps({"state": "ERROR", "observed": 1, "answered": False})
     redis.run("finish", rules, "call-1", verdict, "N001", "take-1", "0")
 
     assert redis.field("tracking:counts:usps", "call_us") == "0"

@@ -142,17 +142,17 @@ local function is_last(id, record)
 end
 
 -- Takes a call out of flight. `runs`: its number's call, if that is known; of `record` its number and its lead
--- are read only. Returns whether its slot was still held, and whether it is free now.
-local function land(id, record, runs)
+-- are read only; `gone`: where the caller deletes the fields of several calls together, they are added to that.
+-- Returns whether its slot was still held, and whether it is free now.
+local function land(id, record, runs, gone)
   local last, lead = is_last(id, record), record and record.lead
   local leased = not last or end_lease(lead or id)
   if not record then return leased, last end
   if lead then set_running(lead, last and 0 or running_of(lead) - 1) end
-  if (runs or running(record.n)) == id then
-    call('HDEL', INFLIGHT, id, '=' .. record.n)
-  else
-    call('HDEL', INFLIGHT, id)
-  end
+  local fields = gone or {}
+  table.insert(fields, id)
+  if (runs or running(record.n)) == id then table.insert(fields, '=' .. record.n) end
+  if not gone then call('HDEL', INFLIGHT, unpack(fields)) end
   return leased, last
 end
 

@@ -17,8 +17,8 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
-local numbers, waits, nobody_waits, holds, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
-local numbers_before, turns_before
+local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
+local numbers_before, turns_before, operations_waiting, too_late
 do
   local NEAR = 32
   -- Entries in which a number is searched for that is not where it should be: a millisecond.
@@ -44,7 +44,7 @@ do
   end
 
   -- All that a line has: in its lists, in wait_later, in flight.
-  function holds()
+  local function holds()
     return waits() + later() + members(LEASES)
   end
 
@@ -131,6 +131,30 @@ do
     local turn = tonumber(call('HGET', ORDER, 'turn') or 0) % 4
     local theirs = list == MANUAL and math.floor((ahead + turn) / 3) or 3 - turn + 3 * ahead
     return ahead + math.min(others, theirs)
+  end
+
+  -- At least so many operations wait, or run and may wait again, before a request: before a MANUAL one only
+  -- MANUAL ones count, before an AUTOMATIC one all, so that it takes no room but what the others leave. So
+  -- that a line that stands still is not filled with gaps, they count from max_waiting on.
+  function operations_waiting(request)
+    -- Of what is no operation somebody else has the rest: so that a line is a window of so many, all are counted.
+    if not rules.operations then return holds() end
+    local open, automatic = open_operations()
+    if request.auto then
+      local gaps_too = entries(MANUAL) + entries(AUTOMATIC) - rules.max_waiting
+      return math.max(waits(), open, gaps_too)
+    end
+    return math.max(numbers(MANUAL), open - automatic, entries(MANUAL) - rules.max_waiting)
+  end
+
+  -- µs at which a new request could be called at the earliest, where nobody wants it any more by then; nil
+  -- where it can be in time. A pause may be ended, and calls may be quick, so neither counts.
+  function too_late(request, idle)
+    if not request.till then return nil end
+    local list = request.auto and AUTOMATIC or MANUAL
+    local turns = idle and 0 or turns_before(list, numbers(list))
+    local starts = starts_at(turns, now)
+    return starts - rules.ahead_us > request.till * 1000 and starts or nil
   end
 
   -- Whether the number stands at this position; its index if so. `nearby`: or close to it, as it does

@@ -140,8 +140,8 @@ MUTANTS = (
     Mutant(
         name="what runs and what is repeated later is no part of the window",
         breaks="I5",
-        where="limits/lua/admit.lua",
-        old="  if not rules.operations then return holds() end\n",
+        where="limits/lua/lib/waiting.lua",
+        old="    if not rules.operations then return holds() end\n",
         new="",
         tests=(WINDOWS + "test_a_window_holds_all_that_wait_are_repeated_and_run",),
     ),

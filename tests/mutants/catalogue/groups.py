@@ -214,6 +214,26 @@ MUTANTS = (
         tests=(ENDED + "test_a_group_that_ends_as_dead_is_one_failure_of_its_line",),
     ),
     Mutant(
+        name="a number that cannot end keeps the others of its group from theirs",
+        breaks="I5",
+        where="limits/lua/finish.lua",
+        old="pcall(end_call, each, gone) end",
+        new="true, end_call(each, gone) end",
+        tests=(
+            TOGETHER + "test_a_number_that_cannot_end_keeps_no_other_of_its_group_from_its_end",
+        ),
+    ),
+    Mutant(
+        name="a number that cannot end is taken for one that has",
+        breaks="I5",
+        where="limits/lua/finish.lua",
+        old="  if wrong then error(wrong, 0) end\n",
+        new="",
+        tests=(
+            TOGETHER + "test_a_number_that_cannot_end_keeps_no_other_of_its_group_from_its_end",
+        ),
+    ),
+    Mutant(
         name="several numbers try together after a pause",
         breaks="I7",
         where="limits/lua/lib/groups.lua",

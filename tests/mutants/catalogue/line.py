@@ -102,7 +102,7 @@ MUTANTS = (
     Mutant(
         name="gaps of a line that stands still are counted by nobody",
         breaks="I9",
-        where="limits/lua/admit.lua",
+        where="limits/lua/lib/waiting.lua",
         old="open - automatic, entries(MANUAL) - rules.max_waiting)",
         new="open - automatic)",
         tests=(LEAVING + "test_gaps_of_a_line_that_stands_still_count_from_max_waiting_on",),
@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         name="re-checks take the room of customers",
         breaks="I9",
-        where="limits/lua/admit.lua",
+        where="limits/lua/lib/waiting.lua",
         old="math.max(numbers(MANUAL), open - automatic,",
         new="math.max(waits(), open,",
         tests=(EXPIRY + "test_re_checks_take_the_room_that_customers_leave_and_never_theirs",),
@@ -240,9 +240,9 @@ MUTANTS = (
     Mutant(
         name="a pause refuses who could be in time",
         breaks="I1",
-        where="limits/lua/admit.lua",
-        old="  local starts = starts_at(turns, now)",
-        new="  local starts = starts_at(turns, now + paused_us())",
+        where="limits/lua/lib/waiting.lua",
+        old="    local starts = starts_at(turns, now)",
+        new="    local starts = starts_at(turns, now + paused_us())",
         tests=(EXPIRY + "test_a_pause_makes_nothing_impossible",),
     ),
     Mutant(

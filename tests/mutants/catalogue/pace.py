@@ -248,8 +248,8 @@ MUTANTS = (
         name="an answer is remembered whose line remembers none",
         breaks="I8",
         where="limits/lua/finish.lua",
-        old="verdict.answered and rules.remembers then",
-        new="verdict.answered then",
+        old="if answered and rules.remembers then",
+        new="if answered then",
         tests=(LINES + "test_where_nothing_is_remembered_no_answer_serves_another_request",),
     ),
     Mutant(

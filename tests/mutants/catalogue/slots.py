@@ -104,8 +104,8 @@ MUTANTS = (
         name="a freed slot goes to nobody",
         breaks="I7",
         where="limits/lua/finish.lua",
-        old="  return { now, 0, what_follows(base, room, record",
-        new="  return { now, 0, what_follows(base, '0', record",
+        old="  return { now, {}, what_follows(base, room, first",
+        new="  return { now, {}, what_follows(base, '0', first",
         tests=(SLOTS + "test_a_freed_slot_goes_to_the_next_in_line_in_the_same_reply",),
     ),
 )

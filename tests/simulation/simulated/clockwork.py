@@ -78,7 +78,10 @@ class Way:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+    async def run(
+        self, name: str, keys: Sequence[str], args: Sequence[Any], weight: int = 1
+    ) -> Any:
+        assert weight
         argv = [each.decode() if isinstance(each, bytes) else str(each) for each in args]
         if name in ALONE:
             return self._redis.script(name, list(keys), argv)

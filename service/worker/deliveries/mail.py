@@ -26,7 +26,6 @@ from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import format_datetime
 
-import aiosmtplib
 from pymongo import ReturnDocument
 from pymongo.collection import Collection
 
@@ -115,6 +114,9 @@ def note_sent(mails: Collection[Document], name: str, change: Document) -> None:
 
 async def send(smtp: Mail, mail: Document) -> str:
     """Hand a mail to the server; tells why it was not taken, "" if it was."""
+    # Many processes have no mail to send.
+    import aiosmtplib  # noqa: PLC0415 - see above
+
     try:
         await aiosmtplib.send(
             message_of(smtp, mail),

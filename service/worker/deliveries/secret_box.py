@@ -14,9 +14,6 @@ import re
 import secrets
 from collections.abc import Mapping
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 KEY_BYTES = 32
 _NONCE_BYTES = 12
 _KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/=]+)")
@@ -44,6 +41,9 @@ class SecretBox:
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         """Take the keys by their ids, the one that encrypts first. Raises BadKeys."""
+        # 6 MB, and nothing to a process whose configuration has no keys.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - see above
+
         if not keys:
             raise BadKeys("no key is set: write ID:BASE64 of 32 random bytes")
         self._current = next(iter(keys))
@@ -74,6 +74,8 @@ class SecretBox:
 
     def opened(self, text: str, owner: str) -> str:
         """Decrypt what `closed` made for this owner. Raises Unreadable."""
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as above
+
         name, _, packed = text.partition(":")
         try:
             cipher, data = self._ciphers[name], base64.b64decode(packed, validate=True)

@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+import pytest
 from hooks import Hooks
 from plant import Plant
 from running_worker import until
@@ -42,6 +43,7 @@ def verb(plant: Plant, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.prove
 def test_one_that_is_dead_arrives_after_a_resend_with_the_same_id(plant: Plant) -> None:
     hooks = failing(plant, attempts=1)
     dead = delivery(plant, "dead")
@@ -59,6 +61,7 @@ def test_one_that_is_dead_arrives_after_a_resend_with_the_same_id(plant: Plant) 
     assert told["body"].encode() == first.body
 
 
+@pytest.mark.prove
 def test_one_that_is_open_is_tried_at_once_by_a_resend_and_never_again_after_a_cancel(
     plant: Plant,
 ) -> None:
@@ -75,6 +78,7 @@ def test_one_that_is_open_is_tried_at_once_by_a_resend_and_never_again_after_a_c
     assert delivery(plant, "cancelled")["made"] == 3
 
 
+@pytest.mark.prove
 def test_what_is_held_while_a_service_is_disabled_arrives_once_it_is_resumed(plant: Plant) -> None:
     hooks = Hooks(plant)
     hooks.receiver("erp").behave(fault="status", status=410)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from hooks import WHO, Hooks
 from plant import Plant
 from running_worker import until
@@ -24,6 +25,7 @@ def test_a_service_that_is_made_while_workers_run_hears_of_the_next_change(plant
     assert hooks.arrived("erp") == ["AB000001"]
 
 
+@pytest.mark.prove
 def test_a_test_arrives_within_seconds(plant: Plant) -> None:
     hooks = Hooks(plant)
     plant.hire().ready()
@@ -38,6 +40,7 @@ def test_a_test_arrives_within_seconds(plant: Plant) -> None:
     assert received.json["data"] == {"test": True}
 
 
+@pytest.mark.prove
 def test_nothing_starts_once_a_service_is_paused_and_all_of_it_when_it_goes_on(
     plant: Plant,
 ) -> None:
@@ -87,6 +90,7 @@ def test_a_deleted_service_hears_nothing_more_and_leaves_nothing_in_redis(plant:
     until(lambda: deliveries.find_one(open_or_held) is None, 45.0, "none is left")
 
 
+@pytest.mark.prove
 def test_a_lower_rate_holds_for_deliveries_at_once(plant: Plant) -> None:
     hooks = Hooks(plant)
     plant.hire(processes=2).ready()
@@ -99,6 +103,7 @@ def test_a_lower_rate_holds_for_deliveries_at_once(plant: Plant) -> None:
     assert min(gaps) >= 1_000_000_000
 
 
+@pytest.mark.prove
 def test_many_accounts_services_are_made_beside_each_other(plant: Plant) -> None:
     hooks = Hooks(plant)
     plant.hire().ready()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 from hooks import ANY, WHO, Hooks
@@ -85,6 +86,7 @@ def test_a_receiver_that_is_gone_disables_its_service_and_gets_all_once_it_is_ba
         assert told.json["data"]["service"] == "erp"
 
 
+@pytest.mark.prove
 def test_receivers_that_hang_leave_couriers_half_of_a_process(plant: Plant) -> None:
     plant.settings["worker.concurrency"] = 8
     hooks = Hooks(plant)

@@ -91,7 +91,6 @@ from tracking.call import (
 )
 from tracking.line import Line, slug_of
 from tracking.request import (
-    NO_FIELDS,
     Account,
     Number,
     Origin,
@@ -360,25 +359,19 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
 
 def write_answer(answer: Verdict) -> bytes:
     """Write a stored answer for admit.lua."""
-    body = _said(answer, answer.observed_ms or 0, NO_FIELDS)
-    return _encode(body | {"output": _encode(answer.output).decode()})
+    output = _encode(answer.output).decode()
+    return _encode(_said(answer, answer.observed_ms or 0) | {"output": output})
 
 
-def write_verdict(
-    verdict: Verdict, observed_ms: int, fields: Mapping[str, str] = NO_FIELDS
-) -> bytes:
+def write_verdict(verdict: Verdict, observed_ms: int, fields: Mapping[str, str]) -> bytes:
     """Write a verdict for finish.lua, as one line. `fields` are what was asked with."""
-    return _encode(verdict.output) + b"\t" + _encode(_said(verdict, observed_ms, fields))
+    said = _said(verdict, observed_ms) | ({"fields": dict(fields)} if fields else {})
+    return _encode(verdict.output) + b"\t" + _encode(said)
 
 
-def _said(verdict: Verdict, observed_ms: int, fields: Mapping[str, str]) -> dict[str, object]:
-    body: dict[str, object] = {
-        "state": str(verdict.state),
-        "observed": observed_ms,
-        "answered": verdict.answered,
-    }
-    if fields:
-        body["fields"] = dict(fields)
+def _said(verdict: Verdict, observed_ms: int) -> dict[str, object]:
+    state, answered = str(verdict.state), verdict.answered
+    body: dict[str, object] = {"state": state, "observed": observed_ms, "answered": answered}
     if verdict.setback is not None:
         body["setback"] = _setback(verdict.setback)
     if verdict.unsent:

@@ -18,7 +18,7 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     context: decoded, digits, note_measured
          memory: average_time, calm, drop_ended, expect_no_calm, set_average
          state: call_is_over, parcel_of, tally_call
-         record: end_where, everyone, nobody_left, note_operations, record_in, serves, write_record
+         record: end_where, everyone, nobody_left, note_operations, record_in, serves, waiting_record, write_record
          brake: note_answer, note_failure
          lanes: give_start_back
          waiting: nobody_waits, put_head, put_tail, unlist
@@ -32,13 +32,14 @@ Returns  {now, left, grants, why, ask, put}
                    named who asks in time
 ]]
 local function lines_in(text)
-  local lines, from = {}, 1
-  while true do
-    local ends = string.find(text, '\n', from, true)
-    lines[#lines + 1] = string.sub(text, from, (ends or 0) - 1)
-    if not ends then return lines end
+  local lines, from, ends = {}, 1, string.find(text, '\n', 1, true)
+  while ends do
+    lines[#lines + 1] = string.sub(text, from, ends - 1)
     from = ends + 1
+    ends = string.find(text, '\n', from, true)
   end
+  lines[#lines + 1] = string.sub(text, from)
+  return lines
 end
 
 -- The calls of the number, with this one; the script may be sent again, so the record stays as it is.
@@ -58,8 +59,11 @@ do
   function verdict_in(said, record)
     local tab = string.find(said, '\t', 1, true)
     local text = string.sub(said, tab + 1)
-    local verdict = heard[text] or cjson.decode(text)
-    heard[text] = verdict
+    local verdict = heard[text]
+    if not verdict then
+      verdict = cjson.decode(text)
+      heard[text] = verdict
+    end
     verdict.text, verdict.output, verdict.started = text, string.sub(said, 1, tab - 1), verdict.observed
     verdict.attempts = calls_made(record, verdict)
     return verdict
@@ -114,8 +118,8 @@ end
 local function count_time(granted)
   local took = math.max(0, now - granted) -- the clock may have stepped back
   local average = average_time()
-  if average and each_us(took) == each_us(average) then return end
   if average and math.abs(took - average) * 16 < average then return end -- the estimate needs no more
+  if average and each_us(took) == each_us(average) then return end
   average = average or took
   set_average(average + (took - average) / 8)
 end
@@ -137,30 +141,35 @@ local function is_forgotten(number, record, verdict)
   return at and verdict.observed * 1000 <= tonumber(at)
 end
 
--- The calls that end, each with what it says, its record, its number's call and who waits for that number: all are
--- read together.
+-- A call that ends: its id, what is said, its number, its record and its number's call; who waits for that number is
+-- still to be read.
+local function end_of(id, said, number, text, runs)
+  local record = record_in(INFLIGHT, id, text)
+  -- Others mostly wait where this one came from: no need to ask first whether all is calm.
+  if record and not record.job then expect_no_calm() end
+  return { id = id, said = said, number = number, record = record, runs = runs }
+end
+
+-- The calls of a group that end: all that is known of them is read together.
 local function ends_in(ids, verdicts, asked)
   local ends, fields, carriers = {}, {}, {}
   ids, verdicts, asked = lines_in(ids), lines_in(verdicts), lines_in(asked)
   for i, id in ipairs(ids) do fields[2 * i - 1], fields[2 * i] = id, '=' .. asked[i] end
   local flying = call('HMGET', INFLIGHT, unpack(fields))
   for i, id in ipairs(ids) do
-    local record = record_in(INFLIGHT, id, flying[2 * i - 1])
-    ends[i] = { id = id, number = asked[i], said = verdicts[i], record = record, runs = flying[2 * i] }
-    -- Others mostly wait where this one came from: no need to ask first whether all is calm.
-    if record and not record.job then expect_no_calm() end
-    if record then table.insert(carriers, { record.n, record }) end
+    ends[i] = end_of(id, verdicts[i], asked[i], flying[2 * i - 1], flying[2 * i])
+    if ends[i].record then table.insert(carriers, { asked[i], ends[i].record }) end
   end
   local waiting = not calm() and call('HMGET', REQUESTS, unpack(asked)) or {}
   for i, each in ipairs(ends) do
-    each.waiting = record_in(REQUESTS, each.number, waiting[i])
+    each.waiting = waiting[i] and record_in(REQUESTS, each.number, waiting[i])
     if each.waiting then table.insert(carriers, { each.number, each.waiting }) end
   end
   note_operations(carriers)
   return ends
 end
 
--- Ends a call with its operations; what leaves wait_inflight is added to `gone`. Returns false when there are more
+-- Ends a call with its operations; `gone`: as in `land`. Returns false when there are more
 -- to look at, else true; the µs of its grant, where its slot was still held; whether that is free now; and whether
 -- others may call again who could not.
 local function end_call(each, gone)
@@ -212,18 +221,34 @@ local function end_all(ends)
   return left, granted, freed, lifted, wrong
 end
 
-return function(ids, verdicts, asked, base, room)
-  drop_ended(LEASES)
-  local ends = ends_in(ids, verdicts, asked)
-  local left, granted, freed, lifted, wrong = end_all(ends)
-  if wrong then error(wrong, 0) end
-  if #left > 0 then return { now, left, {}, 'more', 0, 0 } end
+-- The reply once all have ended: the slot goes to the next in line. `first`: as for `turn`; the rest as `end_call` and
+-- `end_all` tell.
+local function passed_on(base, room, first, granted, freed, lifted)
   if granted and not nobody_waits() then
     if freed then count_time(granted) end
     local is_due = room == '' or lifted or not is_in_hand(tonumber(room))
     if not is_due then return { now, {}, {}, 'named', 0, 0 } end
   end
-  local first = false
-  for _, each in ipairs(ends) do first = first or each.record ~= nil end
   return { now, {}, what_follows(base, room, first, freed) }
+end
+
+local function one_ends(id, said, number, base, room)
+  local flying = call('HMGET', INFLIGHT, id, '=' .. number)
+  local each = end_of(id, said, number, flying[1], flying[2])
+  each.waiting = waiting_record(number)
+  local looked, granted, freed, lifted = end_call(each)
+  if not looked then return { now, { id }, {}, 'more', 0, 0 } end
+  return passed_on(base, room, each.record ~= nil, granted, freed, lifted)
+end
+
+-- `ids` may be of one call: then much less is to be done.
+return function(ids, verdicts, asked, base, room)
+  drop_ended(LEASES)
+  if not string.find(ids, '\n', 1, true) then return one_ends(ids, verdicts, asked, base, room) end
+  local ends, first = ends_in(ids, verdicts, asked), false
+  local left, granted, freed, lifted, wrong = end_all(ends)
+  if wrong then error(wrong, 0) end
+  if #left > 0 then return { now, left, {}, 'more', 0, 0 } end
+  for _, each in ipairs(ends) do first = first or each.record ~= nil end
+  return passed_on(base, room, first, granted, freed, lifted)
 end

@@ -212,7 +212,7 @@ NAMED = [[], [], "named", 0, 0]
 
 async def finished(worker: Worker, call: Call, room: int = 5) -> list[object]:
     """What the script answers, but for the time."""
-    verdict = write_verdict(ANSWERED, call.granted_us // 1000)
+    verdict = write_verdict(ANSWERED, call.granted_us // 1000, {})
     _, *reply = await worker.raw("finish", call.id, verdict, call.request.number, "f", room)
     return reply
 

@@ -149,10 +149,12 @@ local function land(id, record, runs, gone)
   local leased = not last or end_lease(lead or id)
   if not record then return leased, last end
   if lead then set_running(lead, last and 0 or running_of(lead) - 1) end
-  local fields = gone or {}
-  table.insert(fields, id)
-  if (runs or running(record.n)) == id then table.insert(fields, '=' .. record.n) end
-  if not gone then call('HDEL', INFLIGHT, unpack(fields)) end
+  local of_number = (runs or running(record.n)) == id and '=' .. record.n or id
+  if gone then
+    gone[#gone + 1], gone[#gone + 2] = id, of_number
+  else
+    call('HDEL', INFLIGHT, id, of_number)
+  end
   return leased, last
 end
 

@@ -49,10 +49,10 @@ class Hooks:
     def receiver(self, name: str) -> Receiver:
         return Receiver(self.plant.site, f"{self.slug}-{name}")
 
-    def wait_until_heard(self, made: Document) -> None:
+    def wait_until_heard(self, hears_from: str | None) -> None:
         """Wait until every worker knows a service; one that just swept says so a little later."""
-        if at := made["hears_from"]:
-            left = dt.datetime.fromisoformat(at) - dt.datetime.now(dt.UTC)
+        if hears_from:
+            left = dt.datetime.fromisoformat(hears_from) - dt.datetime.now(dt.UTC)
             time.sleep(max(0.0, left.total_seconds()))
 
     def make(self, name: str, account: Account = MAIN, **wishes: Any) -> Made:

@@ -36,7 +36,7 @@ def test_a_service_made_over_http_gets_a_change_with_a_valid_signature(plant: Pl
     wishes: dict[str, Any] = {"name": "erp", "destination": receiver.url}
     status, made = api.post("/v1/services", wishes | {"headers": {"X-Shop": "7"}})
     assert status == HTTPStatus.CREATED, made
-    hooks.wait_until_heard(made)
+    hooks.wait_until_heard(made["hears_from"])
     plant.producer.put(hooks.slug, "AB000001")
     until(receiver.received, 10.0, "a webhook arrives")
 

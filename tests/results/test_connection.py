@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import pytest
-from pymongo.errors import ConnectionFailure
+from pymongo.errors import ConnectionFailure, InvalidOperation
 from store_parcels import (
     FIRST,
     answered,
@@ -158,6 +161,28 @@ async def test_a_reader_does_not_wait_for_a_write_that_hangs(hasty: Store) -> No
     await writing
 
     assert found is None
+
+
+async def test_a_write_of_which_nobody_hears_any_more_may_fail(hasty: Store) -> None:
+    leave, told = threading.Event(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: told.append(about))
+
+    def fail() -> None:
+        leave.wait(5.0)
+        raise InvalidOperation
+
+    writing = asyncio.create_task(hasty.write(fail, lambda _: True))
+    await asyncio.sleep(0.05)
+    writing.cancel()
+    with suppress(asyncio.CancelledError):
+        await writing
+    leave.set()
+    with suppress(ResultsDown):
+        await hasty.on_writer(lambda: None)  # behind it
+    await asyncio.sleep(0)
+    gc.collect()
+
+    assert told == []
 
 
 async def test_closing_ends_the_look_for_a_mongodb_that_is_away(stack: Stack, hasty: Store) -> None:

@@ -205,6 +205,7 @@ class Store(Collections):
         try:
             running = loop.run_in_executor(thread, functools.partial(step, *args))
             if confirmed is not None:
+                running.add_done_callback(_hear)
                 await self._watch(running, confirmed)
             return await running
         except PyMongoError as error:
@@ -261,6 +262,12 @@ class Store(Collections):
                 await asyncio.sleep(LOOK_SECONDS)
             else:
                 self._back()
+
+
+def _hear(running: asyncio.Future[T]) -> None:
+    """Take note of how a step ended: nobody may wait for it any more, and that is no defect."""
+    if not running.cancelled():
+        running.exception()
 
 
 def _is_away(error: PyMongoError) -> bool:

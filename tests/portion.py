@@ -14,7 +14,10 @@ run by          how much             drawn                      times are judged
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 PORTION = int(os.environ.get("PORTION", "1"))
@@ -37,3 +40,8 @@ def examples(ordinary: int) -> settings:
     What fails in `make fuzz` is kept under .hypothesis and tried first the next time.
     """
     return settings(max_examples=ASKED_FOR or ordinary * PORTION)
+
+
+def daily(these: Collection[str], *of_all: str) -> list[Any]:
+    """Parameters of which `make test` tries `these`, and `make prove` all others."""
+    return [pytest.param(each, marks=() if each in these else pytest.mark.prove) for each in of_all]

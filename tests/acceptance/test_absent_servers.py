@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from plant import Plant
+from portion import daily
 from running_worker import until
 
 from devstack.judge import SECOND_NS
@@ -50,7 +51,7 @@ def traffic(plant: Plant, slug: str) -> Iterator[None]:
         producer.join()
 
 
-@pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize("kind", daily({"mongodb"}, *OWN))
 def test_a_server_that_is_killed_and_comes_back_costs_time_only(plant: Plant, kind: str) -> None:
     server = OWN[kind](plant)
     slug = plant.courier(per_second=5, latency=0.3)
@@ -70,6 +71,7 @@ def test_a_server_that_is_killed_and_comes_back_costs_time_only(plant: Plant, ki
     assert all(plant.endings.state(str(put.id)) == "SUCCESS" for put in plant.producer.acknowledged)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("kind", OWN)
 def test_a_server_that_stands_still_for_a_while_costs_time_only(plant: Plant, kind: str) -> None:
     server = OWN[kind](plant)
@@ -88,7 +90,7 @@ def test_a_server_that_stands_still_for_a_while_costs_time_only(plant: Plant, ki
     assert all(plant.endings.state(str(put.id)) == "SUCCESS" for put in plant.producer.acknowledged)
 
 
-@pytest.mark.parametrize("kind", ["redis", "mongodb"])
+@pytest.mark.parametrize("kind", daily({"redis"}, "redis", "mongodb"))
 def test_nothing_is_asked_while_the_answer_could_not_be_counted_or_kept(
     plant: Plant, kind: str
 ) -> None:
@@ -209,6 +211,7 @@ def recovered(plant: Plant, *more: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.prove
 def test_what_waited_in_an_emptied_redis_is_put_again_and_ends_once(plant: Plant) -> None:
     plant.settings |= {"redis.mirror": True, "recheck.enabled": False, "retry.cap_seconds": 60.0}
     plant.settings["retry.first_seconds"] = 60.0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from plant import Plant
+from portion import daily
 from running_worker import until
 
 from devstack.judge import SECOND_NS
@@ -42,7 +43,7 @@ def outcomes(plant: Plant, slug: str, number: str) -> list[str]:
     return [attempt["outcome"] for attempt in document["attempts"]] if document else []
 
 
-@pytest.mark.parametrize("fault", PASSING)
+@pytest.mark.parametrize("fault", daily({"drip", "garbage", "hang"}, *PASSING))
 def test_a_fault_that_passes_costs_an_attempt_and_holds_up_nobody(plant: Plant, fault: str) -> None:
     site = plant.own_site()
     slug = plant.courier(concurrent=1, fault=fault, first=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
 from plant import Plant
 from running_worker import until
 
@@ -43,6 +44,7 @@ def test_what_waits_and_what_was_taken_survives_the_worker(plant: Plant) -> None
     assert all(plant.endings.state(f"order-{number}") == "SUCCESS" for number in range(12))
 
 
+@pytest.mark.prove
 def test_what_drains_and_what_comes_directly_share_one_rate(plant: Plant) -> None:
     """F5: the drain neither read nor counted the starts of the last second."""
     slug = plant.courier(latency=0.1)
@@ -135,6 +137,7 @@ def test_the_result_of_a_parcel_on_its_way_is_stored_with_its_next_check(plant: 
     assert plant.producer.jobs()["delayed"] == 0
 
 
+@pytest.mark.prove
 def test_a_number_asked_for_again_is_one_document(plant: Plant) -> None:
     """F19: every answer was inserted as a document of its own."""
     slug = plant.courier()
@@ -150,6 +153,7 @@ def test_a_number_asked_for_again_is_one_document(plant: Plant) -> None:
     assert len(plant.calls(slug)) == 3
 
 
+@pytest.mark.prove
 def test_credentials_are_nowhere_but_at_the_courier(plant: Plant) -> None:
     """F20: they stood in the source, and in the address of each call."""
     client_id, client_secret = "client-of-the-shop", "s3cr3t-of-the-shop"
@@ -184,6 +188,7 @@ def test_credentials_are_nowhere_but_at_the_courier(plant: Plant) -> None:
     assert client_secret not in plant.command("config", "show").stdout
 
 
+@pytest.mark.prove
 def test_a_call_has_the_seconds_that_are_set(plant: Plant) -> None:
     """F20: a time-out of 30 was meant in seconds and taken for milliseconds."""
     slug = plant.courier(latency=1.2)

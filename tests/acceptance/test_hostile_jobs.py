@@ -172,6 +172,7 @@ def test_who_waits_for_credentials_for_a_day_is_dead(plant: Plant) -> None:
     until(lambda: plant.endings.state("order-1") == "ERROR", 5.0, "it ended")
 
 
+@pytest.mark.prove
 def test_a_request_over_which_worker_after_worker_vanishes_is_dead(plant: Plant) -> None:
     """Else one job that crashes its worker would take down one after the other for ever.
 

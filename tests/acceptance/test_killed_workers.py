@@ -82,10 +82,8 @@ DEATHS = {
 DAILY = {
     FailPoint.GRANTED,
     FailPoint.STORED,
-    FailPoint.FINISHED,
     FailPoint.RETRIED,
     FailPoint.TAKEN,
-    FailPoint.DELETED,
     *(point for point, death in DEATHS.items() if death.stopped),
 }
 """These die in each `make test`; all others, and before a neighbour, in `make prove`."""

@@ -44,6 +44,9 @@ SWEEPS = 8.0
 
 OF_OPERATIONS = (keys.STATUS, keys.HISTORY, keys.TO_ARCHIVE, keys.EVENTS, "tracking:stats")
 
+pytestmark = pytest.mark.prove
+"""Each `make test` has webhooks, the kind that is real."""
+
 GROUPS = pytest.mark.parametrize("together", [1, 2])
 
 

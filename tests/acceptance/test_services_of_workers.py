@@ -13,6 +13,7 @@ from running_worker import until
 from tracking.request import MAIN
 
 
+@pytest.mark.prove
 def test_a_service_that_is_made_while_workers_run_hears_of_the_next_change(plant: Plant) -> None:
     hooks = Hooks(plant)
     plant.hire(processes=2).ready()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
 from plant import Plant
 from running_worker import STOP_SECONDS, until
 
@@ -58,6 +59,7 @@ def test_calls_beyond_the_grace_are_handed_back_and_asked_for_once_by_the_next_w
     plant.held_to_limits()
 
 
+@pytest.mark.prove
 def test_an_answer_that_cannot_be_stored_is_handed_back_at_the_end_of_the_grace(
     plant: Plant,
 ) -> None:
@@ -98,6 +100,7 @@ def test_what_waits_goes_on_with_the_next_worker_at_once(plant: Plant) -> None:
     plant.held_to_limits()
 
 
+@pytest.mark.prove
 def test_a_rolling_restart_repeats_no_call(plant: Plant) -> None:
     slug = plant.courier(latency=0.5, per_second=5)
     old = plant.hire(processes=2).ready()
@@ -183,6 +186,7 @@ def test_a_line_claimed_while_a_worker_stops_is_left_with_one_drain_job(plant: P
     assert plant.producer.jobs("wait_list")["ready"] == 1
 
 
+@pytest.mark.prove
 def test_while_workers_are_restarted_a_new_couriers_requests_are_left_to_the_newer_ones(
     plant: Plant,
 ) -> None:

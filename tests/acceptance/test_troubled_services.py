@@ -43,6 +43,7 @@ def sink() -> Iterator[tuple[Sink, int]]:
     controller.stop()
 
 
+@pytest.mark.prove
 def test_a_receiver_that_is_gone_disables_its_service_and_gets_all_once_it_is_back(
     plant: Plant,
 ) -> None:

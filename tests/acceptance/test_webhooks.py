@@ -87,6 +87,7 @@ FAILING: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.prove
 def test_why_an_attempt_failed_is_one_word_that_names_no_address(plant: Plant) -> None:
     hooks = Hooks(plant)
     plant.hire().ready()
@@ -104,6 +105,7 @@ def test_why_an_attempt_failed_is_one_word_that_names_no_address(plant: Plant) -
     assert all("127.0.0.1" not in str({**each, "headers": None}) for each in rows)
 
 
+@pytest.mark.prove
 def test_an_answer_without_end_is_a_success_of_which_little_is_kept(plant: Plant) -> None:
     hooks = Hooks(plant)
     plant.hire().ready()
@@ -213,6 +215,7 @@ def test_while_a_secret_is_changed_both_verify_and_then_the_new_one(plant: Plant
     assert verified(old, received) == verified(changed["secret"], received)
 
 
+@pytest.mark.prove
 def test_a_service_in_aftership_s_format_gets_their_body_with_their_signature(plant: Plant) -> None:
     hooks = Hooks(plant)
     plant.hire().ready()
@@ -229,6 +232,7 @@ def test_a_service_in_aftership_s_format_gets_their_body_with_their_signature(pl
     assert received.json["msg"]["tracking_number"] == "AB000001"
 
 
+@pytest.mark.prove
 @pytest.mark.measures
 def test_a_change_is_on_its_way_at_once_and_the_end_of_a_request_within_a_second(
     plant: Plant,

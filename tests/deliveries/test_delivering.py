@@ -256,6 +256,7 @@ async def test_the_row_of_an_attempt_is_taken_over_and_nothing_is_sent(
     assert world.receiver.arrivals == []
 
 
+@pytest.mark.prove
 async def test_redis_holds_at_most_a_thousand_of_a_dead_destination(
     world: World, hire: Hire
 ) -> None:
@@ -277,6 +278,7 @@ async def test_redis_holds_at_most_a_thousand_of_a_dead_destination(
     assert world.states(shop) == {"open": 4_000}
 
 
+@pytest.mark.prove
 async def test_a_long_backlog_is_delivered_without_a_pause(
     world: World, hire: Hire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

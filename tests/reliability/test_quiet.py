@@ -37,14 +37,19 @@ def arena(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_what_ends_after_its_time_is_late_with_the_state_in_which_it_was(
-    arena: Any, redis_url: str
+    arena: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with redis.Redis.from_url(redis_url) as client:
-        timer = threading.Timer(0.5, client.delete, ("wait_list:named", "wait_requests:named"))
-        timer.start()
+    seen_before = quiet.places
 
-        seen = quiet.until_quiet(arena)
-        timer.join()
+    def end(arena: Any) -> Iterator[str]:
+        """Say where all stands, and end it then."""
+        yield from seen_before(arena)
+        with arena.redis() as client:
+            client.delete("wait_list:named", "wait_requests:named")
+
+    monkeypatch.setattr(quiet, "places", end)
+
+    seen = quiet.until_quiet(arena)
 
     assert seen.left == ()
     assert seen.late[0].startswith("by ")

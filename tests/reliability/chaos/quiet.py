@@ -76,9 +76,9 @@ def until_quiet(arena: Arena, say: Callable[[str], None] = lambda _: None) -> Qu
         passed, last = time.monotonic() - last, time.monotonic()
         stood += passed if _stands(arena) else 0.0
         if not late and last - began - min(stood, may_stand) > bound:
-            at_bound, late = last, [*left, *_places(arena)]
+            at_bound, late = last, [*left, *places(arena)]
         if late and last - at_bound > WATCHED_SECONDS:
-            return Quiet(last - began, left=[*left, *_places(arena), "and at the bound:", *late])
+            return Quiet(last - began, left=[*left, *places(arena), "and at the bound:", *late])
     if late:
         late.insert(0, f"by {last - at_bound:.1f} s")
     return Quiet(time.monotonic() - began, late=tuple(late))
@@ -194,7 +194,7 @@ def _members(client: redis.Redis, key: str) -> set[str]:
     return set()
 
 
-def _places(arena: Arena) -> Iterator[str]:
+def places(arena: Arena) -> Iterator[str]:
     """Where everything that has not ended stands, as Redis tells: what a late end hangs on."""
     with suppress(redis.RedisError), arena.redis() as client:
         seconds, micros = client.time()

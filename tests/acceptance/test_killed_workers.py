@@ -60,11 +60,12 @@ DEATHS = {
     FailPoint.ANSWERED: Death(),
     FailPoint.STORED: Death(),
     FailPoint.FINISHED: Death(),
-    # Who drains a courier that fails alone calls it, and drains it for as long as a number fails:
-    # of two couriers, each of two workers has one.
+    # Who drains a courier that fails alone calls it: of two, each of two workers has one.
     FailPoint.FAILURE_STORED: Death(FAILING, per_second=10, couriers=2),
     FailPoint.RETRIED: Death(FAILING, per_second=10, couriers=2),
-    FailPoint.HALVED: Death(REFUSING, couriers=2, together=SEVERAL),
+    # A number that fails for ever keeps its drainer, which may be the neighbour: of twelve lines
+    # the one that is to die has some.
+    FailPoint.HALVED: Death(REFUSING, couriers=12, every_seconds=0.6, together=SEVERAL),
     FailPoint.ASKED_ALONE: Death({"leaves_out": 0.5}, couriers=2, together=SEVERAL),
     # What runs still when the grace is over is handed back.
     FailPoint.HANDED_BACK: Death(HANGING, stopped=True, grace_seconds=0.3),

@@ -149,7 +149,10 @@ async def test_the_first_of_an_ordered_service_tries_a_line_that_rested() -> Non
     assert stage.brought == [stage.due_now[0].id] * 2
 
 
-async def test_what_is_inserted_is_brought_in_where_it_is_due_and_somebody_hears() -> None:
+async def test_what_is_inserted_is_brought_in_where_it_is_due_and_somebody_hears(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(filling, "PERIOD_SECONDS", 10_000.0)  # no look but the one it wakes for
     stage = Stage(shop := service())
     now, other = dt.datetime.now(dt.UTC), service()
     due, soon, later, held = deliveries_of(shop, 4)
@@ -171,6 +174,7 @@ async def test_what_an_ordered_service_is_to_hear_of_is_left_to_settle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(filling, "SETTLES_SECONDS", 0.1)
+    monkeypatch.setattr(filling, "PERIOD_SECONDS", 10_000.0)  # no look but the one it wakes for
     stage = Stage(shop := service(ordered=True))
     stage.due_now = deliveries_of(shop, 2)
     filler = filler_on(stage)

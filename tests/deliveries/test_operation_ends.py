@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from followers import NOW, Known, Lines, service
+from portion import TIMES
 from pymongo.errors import AutoReconnect
 from redis.asyncio import Redis
 
@@ -30,6 +31,9 @@ from tracking.line import Line
 from tracking.request import Account
 
 AT_MS = 1_772_366_400_000
+
+WOKEN_SECONDS = 1.0 if TIMES else 3.5
+"""What is promised; on a busy machine at least sooner than the archiver looks by itself."""
 
 
 @pytest.fixture
@@ -211,7 +215,7 @@ async def test_an_end_is_told_within_a_second(redis: Redis, lines: Lines) -> Non
             while len(lines.brought) <= count:  # noqa: ASYNC110 - nobody says so
                 await asyncio.sleep(0.005)
 
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < WOKEN_SECONDS
         await asyncio.sleep(0.3)
 
 
@@ -254,7 +258,7 @@ async def test_what_ended_before_the_rest_began_ends_it(
     began = time.monotonic()
     await ears.rest(5.0)
 
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < WOKEN_SECONDS
 
 
 async def test_a_request_that_is_not_taken_is_told_as_an_error(

@@ -80,14 +80,14 @@ DEATHS = {
 }
 
 
-DAILY = {
+ALONE = {
     FailPoint.GRANTED,
     FailPoint.STORED,
     FailPoint.RETRIED,
     FailPoint.TAKEN,
     *(point for point, death in DEATHS.items() if death.stopped),
 }
-"""These die in each `make test`; all others, and before a neighbour, in `make prove`."""
+"""Points at which a worker dies that is the only one: at all others it has a neighbour."""
 
 GROUPS = {
     FailPoint.ANSWERED: Death(together=SEVERAL),
@@ -103,10 +103,7 @@ def test_every_fail_point_is_visited_by_this_file() -> None:
     assert set(DEATHS) == set(FailPoint)
 
 
-@pytest.mark.parametrize(
-    "point",
-    [pytest.param(each, marks=() if each in DAILY else pytest.mark.prove) for each in DEATHS],
-)
+@pytest.mark.parametrize("point", [point for point in DEATHS if point in ALONE])
 def test_what_a_killed_worker_held_ends_with_the_next_worker(
     plant: Plant, point: FailPoint
 ) -> None:

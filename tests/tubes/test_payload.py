@@ -149,6 +149,7 @@ def test_a_malformed_job_tells_what_its_body_calls_courier_and_number(
     ("written", "told"),
     [
         (b"", "the body is empty: write a JSON object"),
+        (b'{"type":"ab\xff"}', "byte 11 is not UTF-8: write the JSON in UTF-8"),
         (b'{"a":1', "not JSON: Expecting ',' delimiter: line 1 column 7 (char 6)"),
         (b"7", 'the body is a number: write an object, {"type": "requests_flow", "payload": {…}}'),
         (b'{"payload":{}}', '`type` is missing: write "type": "requests_flow"'),

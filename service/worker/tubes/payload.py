@@ -279,7 +279,7 @@ def read_strictly(body: bytes) -> Any:
     """
     try:
         read = _QUICK.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _STRICT.decode(body.decode())
     # Each key stands before a colon: where there are no more colons than keys, none stands twice.
     return read if body.count(b":") == _keys_in(read) else _STRICT.decode(body.decode())

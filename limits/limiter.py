@@ -20,7 +20,7 @@ import hashlib
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -101,9 +101,11 @@ class CallEnds:
         rest, is_late = list[Any](), False
         while parts:
             asked = time.monotonic()
-            steps = [(*_written(part), base, _room(room) if takes else "") for part, takes in parts]
-            weights = [(len(part) + 1) // 2 for part, _ in parts]
-            replies = await self._steps.run_all("finish", line, steps, weights)
+            runs = [
+                self._end(line, part, base, _room(room) if takes else "") for part, takes in parts
+            ]
+            # Mostly there is one, which needs no task of its own.
+            replies = [await runs[0]] if len(runs) == 1 else await asyncio.gather(*runs)
             again = list[tuple[Sequence[tuple[Call, Verdict]], bool]]()
             for (part, takes), (_, left, *told) in zip(parts, replies, strict=True):
                 # Many waited behind one of these numbers, so the slot is free only now.
@@ -115,6 +117,13 @@ class CallEnds:
         if room is not None and is_late:
             return await self._steps.take_result("take", line, (base, room, 0))
         return await self._steps.read_result(line, rest, asked)
+
+    def _end(
+        self, line: Line, ends: Sequence[tuple[Call, Verdict]], base: str, room: str | int
+    ) -> Awaitable[list[Any]]:
+        args = (*_written(ends), base, room)
+        # Each costs Redis half of what another step does.
+        return self._steps.run("finish", line, args, weight=(len(ends) + 1) // 2)
 
     async def retry(self, call: Call, setback: Setback, room: int | None) -> TakeResult:
         """Give the slot back, repeat the call later, and stop the line if need be (lua/retry.lua).

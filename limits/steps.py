@@ -11,7 +11,6 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 from limits import keys
@@ -107,39 +106,6 @@ class Steps:
             self._reports.put_back(line, reports)
             raise
         return list(reply)
-
-    async def run_all(
-        self,
-        script: str,
-        line: Line,
-        steps: Sequence[Sequence[str | bytes | int]],
-        weights: Sequence[int],
-    ) -> list[list[Any]]:
-        """Run steps of one kind together, in their order, without a task for each."""
-        if len(steps) == 1:
-            return [await self.run(script, line, steps[0], weights[0])]
-        reports, rules, of = self._reports.take(line), self._rules(line), [keys.wait_list(line)]
-        told = [encode_reports(reports), *repeat(encode_reports([]), len(steps) - 1)]
-        sent = [
-            self._pipeline.run(script, of, (rules, measured, *step), weight)
-            for measured, step, weight in zip(told, steps, weights, strict=True)
-        ]
-        # As `gather` does it, but without a callback for each.
-        replies, error = list[list[Any]](), None
-        for reply in sent:
-            try:
-                replies.append(await reply)
-            except asyncio.CancelledError:
-                for each in sent:
-                    each.cancel()
-                raise
-            except Exception as failed:  # noqa: BLE001 - raised once all have come
-                error = error or failed
-        if isinstance(error, LimitsDown):
-            self._reports.put_back(line, reports)
-        if error:
-            raise error
-        return replies
 
     async def _started(self, line: Line) -> None:
         try:

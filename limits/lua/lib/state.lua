@@ -112,7 +112,7 @@ end
 -- Statuses, as the script leaves them: each is read once, and all that changed are written at its end.
 local status, note_statuses, set_status, write_statuses
 do
-  local texts, places, written, ended, some_deleted = {}, {}, {}, {}, false
+  local texts, is_changed, changed, ended = {}, {}, {}, {}
 
   -- The text of an operation, false without one. `read`: its key, where that was read just now.
   function status(id, read)
@@ -138,12 +138,8 @@ do
 
   -- text: false where none is to be. ends: it is that of an end, and is to be archived.
   function set_status(id, text, ends)
-    local at = places[id]
-    if not at then
-      at = #written + 1
-      places[id], written[at] = at, STATUS .. id
-    end
-    texts[id], written[at + 1], some_deleted = text, text, some_deleted or not text
+    if not is_changed[id] then is_changed[id], changed[#changed + 1] = true, id end
+    texts[id] = text
     if ends then
       local all = #ended
       ended[all + 1], ended[all + 2] = digits(now_ms), id
@@ -152,17 +148,14 @@ do
 
   -- Once, at the end of the script.
   function write_statuses()
-    if some_deleted then
-      local left = {}
-      for i = 1, #written, 2 do
-        if not written[i + 1] then
-          call('DEL', written[i])
-        else
-          table.insert(left, written[i])
-          table.insert(left, written[i + 1])
-        end
+    local written = {}
+    for _, id in ipairs(changed) do
+      local all, text = #written, texts[id]
+      if text then
+        written[all + 1], written[all + 2] = STATUS .. id, text
+      else
+        call('DEL', STATUS .. id)
       end
-      written = left
     end
     if #written > 0 then call('MSET', unpack(written)) end
     -- Who archives tells of a key of another type.

@@ -7,14 +7,13 @@ in is new.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.admin.pause import brake_in
 from limits.failure import redis_asked
 from tracking.line import Line
 
@@ -53,7 +52,9 @@ class Windows:
             return []
         with redis_asked():
             brakes = await self._redis.mget([keys.of_line(line).calls_brake for line in lines])
-        return [line for line, brake in zip(lines, brakes, strict=True) if _has_failed(brake)]
+        return [
+            line for line, brake in zip(lines, brakes, strict=True) if "pauses" in brake_in(brake)
+        ]
 
     async def look(self, line: Line) -> Window:
         """Look at one line."""
@@ -65,10 +66,4 @@ class Windows:
         with redis_asked():
             waiting, running, stopped, brake = await asked.execute()
         runs = (field[1:] for field in running if field.startswith("="))
-        return Window(frozenset(waiting).union(runs), not stopped and _has_failed(brake))
-
-
-def _has_failed(brake: str | bytes | None) -> bool:
-    with suppress(ValueError, TypeError, AttributeError):  # a key that people wrote
-        return "pauses" in json.loads(brake or "{}")
-    return False
+        return Window(frozenset(waiting).union(runs), not stopped and "pauses" in brake_in(brake))

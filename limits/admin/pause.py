@@ -68,11 +68,11 @@ class Pauses:
         names = [keys.of_line(line).calls_brake for line in lines]
         with redis_asked():
             texts = await self._redis.mget(names) if names else []
-        found = zip(lines, map(_state_in, texts), strict=True)
+        found = zip(lines, map(brake_in, texts), strict=True)
         return {line: state["mark"] for line, state in found if "mark" in state}
 
 
-def _state_in(text: str | bytes | None) -> dict[str, Any]:
+def brake_in(text: str | bytes | None) -> dict[str, Any]:
     """Read calls_brake; one that is no JSON object tells nothing."""
     try:
         state = json.loads(text or "{}")

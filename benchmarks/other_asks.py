@@ -156,5 +156,6 @@ async def _small(line: LongLine) -> None:
     tallies = Tallies(line.redis)
     async with line.times.of("epoch, malformed"):
         for _ in range(TIMES):
-            await line.pipeline.run("epoch", [keys.EPOCH, keys.SERVER], ["", "benchmark", 0, 0])
+            names = [keys.EPOCH, keys.SERVER, keys.REVISION]
+            await line.pipeline.run("epoch", names, ["", "benchmark", 0, 0])
             await tallies.count_malformed(1)

@@ -10,14 +10,14 @@ KEYS[2]  tracking:server   string "<run_id> <second replication id> <replicated>
          wrote here last; whether it was ever seen with replicas (1); the epoch that a takeover began,
          or -; how often it was asked so. Versions before knew four words and no count: they write back
          the fourth as they found it
-KEYS[3]  tracking:rules    the newest revision of the rules; absent: it is not asked for
+KEYS[3]  tracking:rules    the newest revision of the rules
 ARGV[1]  known    name that this worker knew, or empty
 ARGV[2]  new      name to give when there is none
 ARGV[3]  quiet    µs for which nobody starts when state was lost (one call time-out)
 ARGV[4]  watched  1: Sentinels are configured, 0: they are not
 ARGV[5]  seen     the highest count that this worker was answered; a lower one here is that of an older copy
 
-Returns  {now, name, quiet, why, run_id, confirms, count[, revision]}
+Returns  {now, name, quiet, why, run_id, confirms, count, revision}
          name      to work with
          quiet     µs until which nobody starts
          why       the epoch began because Redis was "new", or another one "replaced" it
@@ -69,5 +69,5 @@ local confirms = 0
 if string.find(told, 'min_slaves_good_slaves:', 1, true) then
   confirms = math.max(1, math.floor((replicas + 1) / 2))
 end
-local revision = KEYS[3] and (tonumber(redis.call('GET', KEYS[3]) or 0) or 0)
-return { now, name, until_text, why, run_id, confirms, count, revision or nil }
+local revision = tonumber(redis.call('GET', KEYS[3]) or 0) or 0
+return { now, name, until_text, why, run_id, confirms, count, revision }

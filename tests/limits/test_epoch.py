@@ -26,7 +26,7 @@ from devstack.servers import running, start_server
 from limits.clock import Clock
 from limits.connect import open_redis
 from limits.epoch import Epoch, Loss
-from limits.keys import EPOCH, SERVER
+from limits.keys import EPOCH, REVISION, SERVER
 from limits.pipeline import Pipeline
 from limits.script_file import BATCH, load
 from limits.server import RedisAddress
@@ -44,7 +44,7 @@ async def ask(
 ) -> list[Any]:
     """What lua/epoch.lua answers."""
     args = [known, new, QUIET_US, watched, seen]
-    return list(await worker.pipeline.run("epoch", [EPOCH, SERVER], args))
+    return list(await worker.pipeline.run("epoch", [EPOCH, SERVER, REVISION], args))
 
 
 async def test_a_worker_that_knows_no_epoch_learns_the_one_there_is(worker: Worker) -> None:
@@ -240,7 +240,7 @@ async def test_a_lower_count_than_was_seen_is_that_of_an_older_copy(worker: Work
     count = (await ask(worker, known))[6]
 
     _, same, *_ = await ask(worker, known, seen=count)
-    now, other, quiet, why, *_, after = await ask(worker, known, new="newer", seen=count + 9)
+    now, other, quiet, why, *_, after, _ = await ask(worker, known, new="newer", seen=count + 9)
 
     assert (same, other, why) == (known, "newer", "new")
     assert int(quiet) == now + QUIET_US

@@ -5,7 +5,7 @@ their numbers and find the answer fresh enough; the freed slot goes to the next 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   ids      of the calls; one a line, as what follows
-  verdicts of each the output, JSON or empty, a tab, and the rest of the verdict, JSON:
+  verdicts of each the output, JSON, a tab, and the rest of the verdict, JSON:
            state, observed (ms: its grant), answered,
            fields that it asked with, or none,
            setback (as in retry.lua: what the last failed call means for the line), or none,
@@ -206,7 +206,7 @@ local function end_all(ends)
   local granted, freed, lifted, wrong = nil, false, false, nil
   for i, each in ipairs(ends) do
     if i > 1 then budget.left = budget.left - EACH end
-    local done, looked, held, is_free, lifts = true, false, nil, false, false
+    local done, looked, held, is_free, lifts = true, false
     if i == 1 or budget.left > 0 then done, looked, held, is_free, lifts = pcall(end_call, each, gone) end
     if not done then
       wrong = wrong or looked

@@ -27,9 +27,10 @@ from limits.workers import Planners
 from service.worker.deliveries import filler as filling
 from service.worker.deliveries.attempt import Ending, Failure
 from service.worker.deliveries.delivery import Delivery, delivery_id, delivery_in
+from service.worker.deliveries.delivery import document_of as delivery_document
 from service.worker.deliveries.filler import Filler
 from service.worker.deliveries.service import Service, document_of, new_service_id
-from service.worker.deliveries.store import Deliveries, Due, insert_new
+from service.worker.deliveries.store import Deliveries, Due
 from service.worker.deliveries.work import DeliveryWork
 from service.worker.flow.bring import Bringing
 from service.worker.flow.call import CallRunner, Stores
@@ -79,6 +80,11 @@ def deliveries_of(
         )
         for number, at in enumerate(made)
     ]
+
+
+def insert(store: Store, deliveries: Sequence[Delivery]) -> None:
+    """Insert deliveries."""
+    store.deliveries.insert_many([delivery_document(each) for each in deliveries])
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +197,7 @@ class World:
 
     def insert(self, deliveries: Sequence[Delivery]) -> None:
         """Insert deliveries as the outbox does, without bringing them in."""
-        insert_new(self.store.deliveries, deliveries)
+        insert(self.store, deliveries)
 
     def stored(self, to: Service | None = None) -> list[Delivery]:
         wanted = {"service": to.id} if to else {}

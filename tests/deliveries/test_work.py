@@ -52,11 +52,10 @@ class Kept:
     async def note(self, row: dict[str, Any]) -> None:
         self.steps.append(f"note {row['_id'].rpartition('.')[2]}")
 
-    async def move(self, was: Delivery, to: Delivery) -> bool:
+    async def move(self, was: Delivery, to: Delivery) -> None:
         assert was == self.delivery
         self.steps.append(f"move to {to.state}")
         self.delivery = to
-        return True
 
 
 class Heard:

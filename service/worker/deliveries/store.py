@@ -84,32 +84,15 @@ def note(attempts: Collection[Document], rows: Sequence[Document]) -> list[tuple
     return [(rows[index]["_id"], why) for index, why in faults.refused.items()]
 
 
-def move_each(deliveries: Collection[Document], moves: Sequence[Move]) -> list[bool]:
-    """Move deliveries on; whether each is as it is to be now, or counted. Raises PyMongoError."""
+def move_each(deliveries: Collection[Document], moves: Sequence[Move]) -> None:
+    """Move deliveries on, each that stands where it was read. Raises PyMongoError."""
     done = deliveries.bulk_write([_set(each) for each in moves], ordered=False)
     if done.matched_count == len(moves):
-        return [True] * len(moves)
+        return
     # Somebody held or cancelled some, or this was done before.
     counted = [_count(each) for each in moves if each.to.state is not DeliveryState.DELIVERED]
     if counted:
         deliveries.bulk_write(counted, ordered=False)
-    wanted = {"_id": {"$in": [each.was.id for each in moves]}}
-    now = {each["_id"]: each for each in deliveries.find(wanted, {"round": 1, "made": 1})}
-    return [_stands(now.get(each.was.id), each.to) for each in moves]
-
-
-def move(deliveries: Collection[Document], was: Delivery, to: Delivery) -> bool:
-    """Move one delivery on, as `move_each`."""
-    return move_each(deliveries, [Move(was, to)])[0]
-
-
-def insert_new(deliveries: Collection[Document], new: Iterable[Delivery]) -> None:
-    """Insert deliveries; those that are there stay as they are. Raises PyMongoError."""
-    if documents := [document_of(each) for each in new]:
-        faults = faults_of(partial(deliveries.insert_many, documents, ordered=False))
-        log_refused(
-            deliveries, [(documents[index]["_id"], why) for index, why in faults.refused.items()]
-        )
 
 
 def due(
@@ -171,7 +154,7 @@ class Deliveries:
         self._store = store
         self._reads = Batches[str, Found | None](self._read, READ_TOGETHER)
         self._notes = Batches[Document, None](self._note, WRITTEN_TOGETHER)
-        self._moves = Batches[Move, bool](self._move, WRITTEN_TOGETHER)
+        self._moves = Batches[Move, None](self._move, WRITTEN_TOGETHER)
 
     async def read(self, delivery: str) -> Found | None:
         """Read a delivery; None where it is not there."""
@@ -181,13 +164,9 @@ class Deliveries:
         """Write the row of an attempt, durably on a majority."""
         await self._notes.submit(row)
 
-    async def move(self, was: Delivery, to: Delivery) -> bool:
-        """Move a delivery on; False: another round began meanwhile, or it is not there."""
-        return await self._moves.submit(Move(was, to))
-
-    async def insert(self, new: Sequence[Delivery]) -> None:
-        """Insert deliveries; those that are there stay as they are."""
-        await self._store.in_background(insert_new, self._store.deliveries, new)
+    async def move(self, was: Delivery, to: Delivery) -> None:
+        """Move a delivery on, unless it stands elsewhere by now, or is not there."""
+        await self._moves.submit(Move(was, to))
 
     async def _read(self, ids: list[str]) -> Sequence[Found | None]:
         return await self._store.on_reader(read, self._store, ids)
@@ -197,8 +176,9 @@ class Deliveries:
         log_refused(attempts, await self._store.in_background(note, attempts, rows))
         return [None] * len(rows)
 
-    async def _move(self, moves: list[Move]) -> Sequence[bool]:
-        return await self._store.in_background(move_each, self._store.deliveries, moves)
+    async def _move(self, moves: list[Move]) -> Sequence[None]:
+        await self._store.in_background(move_each, self._store.deliveries, moves)
+        return [None] * len(moves)
 
 
 class Due:
@@ -276,7 +256,3 @@ def _count(each: Move) -> UpdateOne:
 def _members(delivery: Delivery, names: Sequence[str]) -> Document:
     document = document_of(delivery)
     return {name: document[name] for name in names}
-
-
-def _stands(now: Document | None, to: Delivery) -> bool:
-    return now is not None and (now["round"], now["made"]) == (to.round, to.made)

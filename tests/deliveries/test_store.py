@@ -13,14 +13,11 @@ from service.worker.deliveries.delivery import Delivery, DeliveryState, delivery
 from service.worker.deliveries.service import document_of
 from service.worker.deliveries.store import (
     Deliveries,
+    Due,
     Move,
-    due,
-    head,
-    later_on,
     move_each,
     note,
     read,
-    services_with_due,
 )
 from service.worker.results.connection import Store
 
@@ -123,42 +120,45 @@ def test_the_row_of_an_attempt_is_written_once(store: Store) -> None:
     assert list(store.attempts.find().sort("_id")) == rows
 
 
-def test_what_is_due_comes_by_its_instant_and_id_and_the_head_by_its_event(store: Store) -> None:
+async def test_what_is_due_comes_by_its_instant_and_id_and_the_head_by_its_event(
+    store: Store,
+) -> None:
     first, second, third, fourth = deliveries_of(SHOP, 4, ago=600)
     late = replace(first, next_at=third.next_at)
     insert(store, [late, second, third, replace(fourth, state=DeliveryState.HELD)])
 
-    found = due(store.deliveries, SHOP.id, NOW, 10)
+    asked = Due(store)
+    found = await asked.due(SHOP.id, NOW, 10)
     assert found[0] == second
     assert [each.id for each in found[1:]] == sorted([late.id, third.id])
-    assert due(store.deliveries, SHOP.id, second.next_at, 10) == [second]
-    assert head(store.deliveries, SHOP.id, NOW) == late
-    assert head(store.deliveries, SHOP.id, first.made_at - dt.timedelta(seconds=1)) is None
+    assert await asked.due(SHOP.id, second.next_at, 10) == [second]
+    assert await asked.head(SHOP.id, NOW) == late
+    assert await asked.head(SHOP.id, first.made_at - dt.timedelta(seconds=1)) is None
 
 
 @pytest.mark.usefixtures("unread_log")
-def test_a_document_that_somebody_else_wrote_keeps_no_delivery_back(store: Store) -> None:
+async def test_a_document_that_somebody_else_wrote_keeps_no_delivery_back(store: Store) -> None:
     odd, good = deliveries_of(SHOP, 2, ago=600)
     insert(store, [odd, good])
     store.deliveries.update_one({"_id": odd.id}, {"$set": {"type": "of a later version"}})
 
-    assert due(store.deliveries, SHOP.id, NOW, 10) == [good]
+    assert await Due(store).due(SHOP.id, NOW, 10) == [good]
     assert [found and found.delivery for found in read(store, [odd.id, good.id])] == [None, good]
 
 
-def test_another_one_comes_each_time_and_then_the_first_again(store: Store) -> None:
+async def test_another_one_comes_each_time_and_then_the_first_again(store: Store) -> None:
     some = deliveries_of(SHOP, 3)
     insert(store, some)
 
     after, found = "", list[str]()
     for _ in range(4):
-        another = later_on(store.deliveries, SHOP.id, after)
+        another = await Due(store).later_on(SHOP.id, after)
         assert another is not None
         found.append(after := another.id)
     assert found == [*sorted(each.id for each in some), min(each.id for each in some)]
 
 
-def test_services_are_found_by_one_delivery_that_is_due(store: Store) -> None:
+async def test_services_are_found_by_one_delivery_that_is_due(store: Store) -> None:
     busy, idle, later = service(), service(), service()
     for each in (busy, idle, later):
         store.services.insert_one(document_of(each))
@@ -170,8 +170,8 @@ def test_services_are_found_by_one_delivery_that_is_due(store: Store) -> None:
         [replace(each, state=DeliveryState.HELD) for each in deliveries_of(idle, 1, ago=600)],
     )
 
-    assert services_with_due(store, [busy.id, idle.id, later.id], NOW) == {busy.id}
-    assert services_with_due(store, [idle.id, later.id], NOW) == frozenset()
+    assert await Due(store).services_with_due([busy.id, idle.id, later.id], NOW) == {busy.id}
+    assert await Due(store).services_with_due([idle.id, later.id], NOW) == frozenset()
 
 
 async def test_bodies_go_by_their_date_and_deliveries_and_attempts_after_their_days(

@@ -7,11 +7,11 @@
 `move`                    a compare-and-set on (round, made). Where somebody held or cancelled the
                           delivery meanwhile, a failure only counts the attempt; who was delivered
                           to is delivered
-`due`, `head`, `later_on` what is brought in next
+`Due`                     what is brought in next
 ========================= ==========================================================================
 
-Plain functions do it; `Deliveries` runs them for many callers at once, and `Due` for the filler,
-both beside the thread that stores answers of couriers. Each may be repeated.
+Plain functions do it, and `Deliveries` runs them for many callers at once: beside the thread that
+stores answers of couriers, as `Due` asks for the filler. Each may be repeated.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ READ_TOGETHER, WRITTEN_TOGETHER = 50, 500
 
 ORDER = [("next_at", ASCENDING), ("_id", ASCENDING)]
 BY_EVENT = [("made_at", ASCENDING), ("_id", ASCENDING)]
+BY_ID = [("_id", ASCENDING)]
 
 _MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at")
 _COUNTED = ("made", "round_from", "why")
@@ -95,58 +96,6 @@ def move_each(deliveries: Collection[Document], moves: Sequence[Move]) -> None:
         deliveries.bulk_write(counted, ordered=False)
 
 
-def due(
-    deliveries: Collection[Document], service: str, now: dt.datetime, most: int
-) -> list[Delivery]:
-    """List open deliveries of a service that are due, by (next_at, _id). Raises PyMongoError."""
-    wanted = {"service": service, "state": DeliveryState.OPEN, "next_at": {"$lte": now}}
-    return _list(deliveries, wanted, ORDER, most)
-
-
-def head(deliveries: Collection[Document], service: str, settled: dt.datetime) -> Delivery | None:
-    """Find the first open delivery by the time of its event, and its id. Raises PyMongoError."""
-    wanted = {"service": service, "state": DeliveryState.OPEN, "made_at": {"$lte": settled}}
-    return next(iter(_list(deliveries, wanted, BY_EVENT, 1)), None)
-
-
-def later_on(deliveries: Collection[Document], service: str, after: str) -> Delivery | None:
-    """Find an open delivery behind this id, or the first of all. Raises PyMongoError."""
-    wanted: Document = {"service": service, "state": DeliveryState.OPEN}
-    order = [("_id", ASCENDING)]
-    behind = _list(deliveries, wanted | {"_id": {"$gt": after}}, order, 1)
-    return next(iter(behind or _list(deliveries, wanted, order, 1)), None)
-
-
-def is_open(deliveries: Collection[Document], ids: Iterable[str]) -> bool:
-    """Whether one of these deliveries is open. Raises PyMongoError."""
-    wanted = {"_id": {"$in": list(ids)}, "state": DeliveryState.OPEN}
-    return deliveries.find_one(wanted, {"_id": 1}) is not None
-
-
-def services_with_due(
-    stores: Collections, services: Sequence[str], now: dt.datetime
-) -> frozenset[str]:
-    """Name those of these services that have something due. Raises PyMongoError."""
-    due_now = {"state": DeliveryState.OPEN, "next_at": {"$lte": now}}
-    one: list[Document] = [{"$match": due_now}, {"$limit": 1}, {"$project": {"_id": 1}}]
-    looked = {
-        "from": stores.deliveries.name,
-        "localField": "_id",
-        "foreignField": "service",
-        "pipeline": one,
-        "as": "due",
-    }
-    found = stores.services.aggregate(
-        [
-            {"$match": {"_id": {"$in": list(services)}}},
-            {"$project": {"_id": 1}},
-            {"$lookup": looked},
-            {"$match": {"due.0": {"$exists": True}}},
-        ]
-    )
-    return frozenset(each["_id"] for each in found)
-
-
 class Deliveries:
     """Runs these for the event loop. All raise ResultsDown: repeat it."""
 
@@ -189,23 +138,56 @@ class Due:
 
     async def due(self, service: str, now: dt.datetime, most: int) -> list[Delivery]:
         """List open deliveries of a service that are due, by (next_at, _id)."""
-        return await self._store.in_background(due, self._store.deliveries, service, now, most)
+        return await self._open(service, {"next_at": {"$lte": now}}, ORDER, most)
 
     async def head(self, service: str, settled: dt.datetime) -> Delivery | None:
-        """Find the first open delivery of a service by the time of its event."""
-        return await self._store.in_background(head, self._store.deliveries, service, settled)
+        """Find the first open delivery of a service by the time of its event, and its id."""
+        found = await self._open(service, {"made_at": {"$lte": settled}}, BY_EVENT, 1)
+        return next(iter(found), None)
 
     async def later_on(self, service: str, after: str) -> Delivery | None:
         """Find an open delivery of a service behind this id, or the first of all."""
-        return await self._store.in_background(later_on, self._store.deliveries, service, after)
+        behind = await self._open(service, {"_id": {"$gt": after}}, BY_ID, 1)
+        return next(iter(behind or await self._open(service, {}, BY_ID, 1)), None)
 
     async def is_open(self, ids: Iterable[str]) -> bool:
         """Whether one of these deliveries is open."""
-        return await self._store.in_background(is_open, self._store.deliveries, ids)
+        wanted = {"_id": {"$in": list(ids)}, "state": DeliveryState.OPEN}
+        found = await self._store.in_background(self._store.deliveries.find_one, wanted, {"_id": 1})
+        return found is not None
 
     async def services_with_due(self, services: Sequence[str], now: dt.datetime) -> frozenset[str]:
         """Name those of these services that have something due."""
-        return await self._store.in_background(services_with_due, self._store, services, now)
+        return await self._store.in_background(_services_with_due, self._store, services, now)
+
+    async def _open(
+        self, service: str, members: Document, order: list[tuple[str, int]], most: int
+    ) -> list[Delivery]:
+        wanted = {"service": service, "state": DeliveryState.OPEN, **members}
+        return await self._store.in_background(_list, self._store.deliveries, wanted, order, most)
+
+
+def _services_with_due(
+    stores: Collections, services: Sequence[str], now: dt.datetime
+) -> frozenset[str]:
+    due_now = {"state": DeliveryState.OPEN, "next_at": {"$lte": now}}
+    one: list[Document] = [{"$match": due_now}, {"$limit": 1}, {"$project": {"_id": 1}}]
+    looked = {
+        "from": stores.deliveries.name,
+        "localField": "_id",
+        "foreignField": "service",
+        "pipeline": one,
+        "as": "due",
+    }
+    found = stores.services.aggregate(
+        [
+            {"$match": {"_id": {"$in": list(services)}}},
+            {"$project": {"_id": 1}},
+            {"$lookup": looked},
+            {"$match": {"due.0": {"$exists": True}}},
+        ]
+    )
+    return frozenset(each["_id"] for each in found)
 
 
 def _majority(collection: Collection[Document]) -> Collection[Document]:

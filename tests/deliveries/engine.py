@@ -29,6 +29,7 @@ from service.worker.deliveries.attempt import Ending, Failure
 from service.worker.deliveries.delivery import Delivery, delivery_id, delivery_in
 from service.worker.deliveries.delivery import document_of as delivery_document
 from service.worker.deliveries.filler import Filler
+from service.worker.deliveries.sender import Sent
 from service.worker.deliveries.service import Service, document_of, new_service_id
 from service.worker.deliveries.store import Deliveries, Due
 from service.worker.deliveries.work import DeliveryWork
@@ -96,15 +97,6 @@ class Arrival:
     service: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    ending: Ending
-    at: dt.datetime
-    ms: int = 1
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b"ok"
-
-
 @dataclass
 class Receiver:
     """Answers as `answers` says, by service; keeps what arrived and what was at once.
@@ -127,7 +119,7 @@ class Receiver:
 
     async def send(
         self, to: Service, headers: Mapping[str, str], body: bytes, permit: Permit
-    ) -> Answered:
+    ) -> Sent:
         if not self.unreachable:
             await permit.before_send()
             permit.after_send()
@@ -142,7 +134,7 @@ class Receiver:
             await asyncio.sleep(self.latency)
         finally:
             self.running[delivery] -= 1
-        return Answered(self.answers(to, delivery, nth), at)
+        return Sent(self.answers(to, delivery, nth), 1, at, body=b"ok")
 
 
 @dataclass
@@ -331,7 +323,7 @@ class Engine:
         leases = Planners(world.redis, self.name, filling.LEASE_SECONDS)
         self.filler = Filler(
             Mortal(Due(store), self),  # type: ignore[arg-type]
-            world,
+            world,  # type: ignore[arg-type]
             Mortal(Windows(world.redis), self),  # type: ignore[arg-type]
             Mortal(points.port("leases", leases), self),  # type: ignore[arg-type]
             self.bringing.bring,

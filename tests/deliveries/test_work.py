@@ -82,8 +82,9 @@ def call_for(delivery: Delivery = ONE, **more: Any) -> Call:
 
 def work_on(kept: Kept, ending: Ending = DELIVERED, signs: Any = sign) -> DeliveryWork:
     store: Any = kept
-    receiver = Receiver(latency=0.0, answers=lambda *_: ending)
-    return DeliveryWork(store, lambda _: SHOP, receiver, signs, Heard(kept))
+    receiver: Any = Receiver(latency=0.0, answers=lambda *_: ending)
+    heard: Any = Heard(kept)
+    return DeliveryWork(store, lambda _: SHOP, receiver, signs, heard)
 
 
 async def ended(

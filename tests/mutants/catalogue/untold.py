@@ -23,8 +23,8 @@ MUTANTS = (
         name="a number that is used again loses the marks of before",
         breaks="I1",
         where="service/worker/results/merge.py",
-        old="for name in (UNTOLD,) if name in old}",
-        new="for name in () if name in old}",
+        old="        if UNTOLD in old:\n",
+        new="        if not old:\n",
         tests=(MARKS + "test_a_number_that_is_used_again_is_another_parcel_and_no_mark_is_lost",),
     ),
     Mutant(

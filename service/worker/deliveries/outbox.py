@@ -23,7 +23,6 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
@@ -157,8 +156,9 @@ class Outbox:
     async def _tell_noted(self) -> None:
         await self._noted.wait()
         self._noted.clear()
-        while batch := list(islice(self._waiting, TOGETHER_MOST)):
-            self._waiting = deque(islice(self._waiting, len(batch), None), WAITING_MOST)
+        while self._waiting:
+            most = min(TOGETHER_MOST, len(self._waiting))
+            batch = [self._waiting.popleft() for _ in range(most)]
             try:
                 await self.tell(batch)
             except ResultsDown:

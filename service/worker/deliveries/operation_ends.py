@@ -32,6 +32,7 @@ from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store, patiently
 from service.worker.results.database import Document, log_refused
+from service.worker.results.document import stored
 from tracking.call import DeadLetter
 from tracking.errors import TubesDown
 from tracking.line import Line
@@ -74,7 +75,7 @@ class OperationEnds:
             "state": State.ERROR.value,
             "output": {"code": letter.reason, "message": letter.detail},
             "admitted_at": now,
-            "finished_at": now.replace(microsecond=now.microsecond // 1000 * 1000),
+            "finished_at": stored(now),
             "webhook": service,
         }
         await self._tell([(f"refused {letter.id}", document)])

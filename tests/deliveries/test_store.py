@@ -10,7 +10,7 @@ import pytest
 from engine import BODY, EVENT, deliveries_of, insert, service
 
 from service.worker.deliveries.delivery import Delivery, DeliveryState, delivery_in
-from service.worker.deliveries.service import document_of
+from service.worker.deliveries.service import ServiceState, document_of
 from service.worker.deliveries.store import (
     Deliveries,
     Due,
@@ -20,6 +20,7 @@ from service.worker.deliveries.store import (
     read,
 )
 from service.worker.results.connection import Store
+from tracking.request import MAIN
 
 SHOP = service()
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
@@ -172,6 +173,21 @@ async def test_services_are_found_by_one_delivery_that_is_due(store: Store) -> N
 
     assert await Due(store).services_with_due([busy.id, idle.id, later.id], NOW) == {busy.id}
     assert await Due(store).services_with_due([idle.id, later.id], NOW) == frozenset()
+
+
+async def test_an_accounts_services_are_found_without_a_look_at_others_or_deleted_ones(
+    store: Store,
+) -> None:
+    await store.prepare()
+    for slot, account in enumerate(("main", "acme", "shop")):
+        ids = {"account": account, "slot": slot, "live": True}
+        store.services.insert_one(document_of(service()) | ids)
+    store.services.insert_one(document_of(service(state=ServiceState.DELETED)))
+
+    for named in ({}, {"name": "shop"}):
+        wanted = {"account": MAIN, **named, "state": {"$ne": ServiceState.DELETED.value}}
+        told = store.services.find(wanted).explain()["executionStats"]
+        assert (told["nReturned"], told["totalDocsExamined"]) == (1, 1)
 
 
 async def test_bodies_go_by_their_date_and_deliveries_and_attempts_after_their_days(

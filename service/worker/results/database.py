@@ -239,6 +239,8 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             Index(("account", "name"), LIVE, unique=True),
             Index(("account", "slot"), LIVE, unique=True),
             Index(("account", "made_as"), MADE, unique=True),
+            # For what asks for an account's, also each reply that tells of an end.
+            Index(("account", "name", "state")),
             # For processes, which read all but those of which nothing is left.
             Index(("cleared_at",)),
         ),

@@ -52,13 +52,12 @@ class OperationEnds:
         self._bring_in = bring_in
 
     async def archived(self, documents: Iterable[Document]) -> None:
-        """Tell of operations that are archived, as far as they name a service. Raises ResultsDown.
+        """Tell of operations that are archived, and name a service. Raises ResultsDown.
 
         The services are read for it: this process asks for nothing else that would have it know.
         """
-        if named := [each for each in documents if each.get("webhook")]:
-            await self._known.learn()
-            await self._tell([(each["_id"], each) for each in named])
+        await self._known.learn()
+        await self._tell([(each["_id"], each) for each in documents])
 
     async def refused(self, letter: DeadLetter, service: str) -> None:
         """Tell that a request was not taken, which its record says. Raises ResultsDown."""

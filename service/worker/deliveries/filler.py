@@ -30,6 +30,7 @@ from limits.window import Window, Windows
 from limits.workers import Planners
 from service.observe.log import emit_unexpected
 from service.worker.deliveries.delivery import Delivery, DeliveryState
+from service.worker.deliveries.lines import WINDOW
 from service.worker.deliveries.service import Service, ServiceState
 from service.worker.deliveries.store import Due
 from service.worker.deliveries.subscriptions import Subscriptions
@@ -38,7 +39,7 @@ from tracking.errors import AWAY, LimitsBroken
 from tracking.line import Line
 from tracking.request import TrackingRequest
 
-MOST, LOW = 1_000, 500
+MOST, LOW = WINDOW, WINDOW // 2
 """Of a service in Redis: no more are brought in, and from here on it is filled again."""
 
 PERIOD_SECONDS = 5.0

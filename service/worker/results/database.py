@@ -357,8 +357,8 @@ def log_refused(collection: Collection[Document], refused: Iterable[Refusal]) ->
 
 def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
     """Make what is missing, and follow settings that changed. Repeating it changes nothing."""
+    found = collection.index_information()
     for index in wanted:
-        found = collection.index_information()
         if index.keep_days is not None:
             _expire(collection, index, found)
         elif not any(map(index.is_served_by, found.values())):

@@ -27,7 +27,8 @@ from limits.archive import Ended
 from service.worker.deliveries.delivery import Delivery, DeliveryState, delivery_in
 from service.worker.deliveries.operation_ends import told_of
 from service.worker.deliveries.outbox import insert
-from service.worker.deliveries.service import ServiceState, service_in
+from service.worker.deliveries.service import ServiceState
+from service.worker.deliveries.subscriptions import readable
 from service.worker.results.database import Collections, Document
 from service.worker.results.operations import NotArchivable, find_operation, read_ended
 
@@ -50,9 +51,10 @@ def claim(stores: Collections, identity: str, status: str | None) -> Delivery | 
         return None
     named = {"account": document["account"], "name": document["webhook"]}
     found = stores.services.find_one(named | {"state": {"$ne": ServiceState.DELETED.value}})
-    if found is None:
+    service = None if found is None else readable(found)
+    if service is None:
         return None
-    told = told_of(document["_id"], document, service_in(found))
+    told = told_of(document["_id"], document, service)
     now = dt.datetime.now(dt.UTC)
     until = now.replace(microsecond=0) + dt.timedelta(seconds=CLAIM_SECONDS)
     ours = [dataclasses.replace(each, next_at=until) for each in told.deliveries]

@@ -118,8 +118,8 @@ MUTANTS = (
         name="a reply cancels what an attempt has moved on",
         breaks="I1",
         where="service/worker/deliveries/replies.py",
-        old='        "made": delivery.made,\n        "state": _WAITS,\n',
-        new="",
+        old='unmoved = {**there, "state": _WAITS}\n',
+        new='unmoved = {"_id": there["_id"]}\n',
         tests=(REPLIES + "test_what_an_attempt_moved_on_meanwhile_stays",),
     ),
 )

@@ -36,9 +36,10 @@ from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, redis_of
 from service.operator.service_wishes import BadWish, Wishes, members, new_sealing_key, read_wishes
 from service.worker.deliveries.body import event_document, standard
-from service.worker.deliveries.delivery import Delivery, delivery_id, event_id
+from service.worker.deliveries.delivery import Delivery, event_id
 from service.worker.deliveries.delivery import document_of as delivery_document
 from service.worker.deliveries.keeping import BATCH, PERIOD_SECONDS, cancel_some
+from service.worker.deliveries.outbox import delivery_of
 from service.worker.deliveries.secret_box import BadKeys, SecretBox, Unreadable
 from service.worker.deliveries.service import (
     Service,
@@ -236,15 +237,7 @@ class Services:
                 at=now,
                 bodies={service.format: standard(event, now, {"test": True})},
             )
-            made = Delivery(
-                delivery_id(change, event, service.id),
-                service.id,
-                account,
-                written["_id"],
-                event,
-                made_at=now,
-                next_at=now,
-            )
+            made = delivery_of(change, written, service)
             self._stores.events.insert_one(written)
             self._stores.deliveries.insert_one(delivery_document(made))
             outcome["delivery"] = made.id

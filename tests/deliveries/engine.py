@@ -27,9 +27,11 @@ from limits.workers import Planners
 from service.worker.deliveries import filler as filling
 from service.worker.deliveries.attempt import Ending, Failure
 from service.worker.deliveries.delivery import Delivery, delivery_id, delivery_in
+from service.worker.deliveries.delivery import document_of as delivery_document
 from service.worker.deliveries.filler import Filler
+from service.worker.deliveries.sender import Sent
 from service.worker.deliveries.service import Service, document_of, new_service_id
-from service.worker.deliveries.store import Deliveries, Due, insert_new
+from service.worker.deliveries.store import Deliveries, Due
 from service.worker.deliveries.work import DeliveryWork
 from service.worker.flow.bring import Bringing
 from service.worker.flow.call import CallRunner, Stores
@@ -81,6 +83,11 @@ def deliveries_of(
     ]
 
 
+def insert(store: Store, deliveries: Sequence[Delivery]) -> None:
+    """Insert deliveries."""
+    store.deliveries.insert_many([delivery_document(each) for each in deliveries])
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """An attempt at the receiver, on `time.monotonic()`; `until` inf: it never ended."""
@@ -88,15 +95,6 @@ class Arrival:
     delivery: str
     at: float
     service: str
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    ending: Ending
-    at: dt.datetime
-    ms: int = 1
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b"ok"
 
 
 @dataclass
@@ -121,7 +119,7 @@ class Receiver:
 
     async def send(
         self, to: Service, headers: Mapping[str, str], body: bytes, permit: Permit
-    ) -> Answered:
+    ) -> Sent:
         if not self.unreachable:
             await permit.before_send()
             permit.after_send()
@@ -136,7 +134,7 @@ class Receiver:
             await asyncio.sleep(self.latency)
         finally:
             self.running[delivery] -= 1
-        return Answered(self.answers(to, delivery, nth), at)
+        return Sent(self.answers(to, delivery, nth), 1, at, body=b"ok")
 
 
 @dataclass
@@ -191,7 +189,7 @@ class World:
 
     def insert(self, deliveries: Sequence[Delivery]) -> None:
         """Insert deliveries as the outbox does, without bringing them in."""
-        insert_new(self.store.deliveries, deliveries)
+        insert(self.store, deliveries)
 
     def stored(self, to: Service | None = None) -> list[Delivery]:
         wanted = {"service": to.id} if to else {}
@@ -325,7 +323,7 @@ class Engine:
         leases = Planners(world.redis, self.name, filling.LEASE_SECONDS)
         self.filler = Filler(
             Mortal(Due(store), self),  # type: ignore[arg-type]
-            world,
+            world,  # type: ignore[arg-type]
             Mortal(Windows(world.redis), self),  # type: ignore[arg-type]
             Mortal(points.port("leases", leases), self),  # type: ignore[arg-type]
             self.bringing.bring,

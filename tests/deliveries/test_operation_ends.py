@@ -49,7 +49,7 @@ def lines() -> Lines:
 
 @pytest.fixture
 def ends(store: Store, known: Known, lines: Lines) -> OperationEnds:
-    return OperationEnds(store, known, lines.bring)
+    return OperationEnds(store, known, lines.bring)  # type: ignore[arg-type]
 
 
 async def end(redis: Redis, name: str = "order-1", **other: Any) -> None:

@@ -57,7 +57,7 @@ def lines() -> Lines:
 
 @pytest.fixture
 def outbox(store: Store, known: Known, lines: Lines) -> Outbox:
-    return Outbox(store, known, lines.bring)
+    return Outbox(store, known, lines.bring)  # type: ignore[arg-type]
 
 
 @contextlib.asynccontextmanager
@@ -136,7 +136,7 @@ async def test_a_process_that_vanishes_at_any_step_loses_nothing_and_doubles_not
 
         return dies
 
-    first = Outbox(store, known, dying(lines.bring) if step == "bring in" else lines.bring)
+    first = Outbox(store, known, dying(lines.bring) if step == "bring in" else lines.bring)  # type: ignore[arg-type]
     with monkeypatch.context() as patched:
         if step != "bring in":
             collection, method = step.split(".")
@@ -148,7 +148,7 @@ async def test_a_process_that_vanishes_at_any_step_loses_nothing_and_doubles_not
 
     second = Lines()
     monkeypatch.setattr(module, "LEFT_SECONDS", 0.0)
-    await Outbox(store, known, second.bring).sweep()
+    await Outbox(store, known, second.bring).sweep()  # type: ignore[arg-type]
 
     ids = {delivery_id(mark().id, each, "a" * 16) for each in (CHANGED, DELIVERED)}
     assert {each["_id"] for each in deliveries(store)} == ids
@@ -283,7 +283,7 @@ async def test_a_process_that_knows_no_services_yet_learns_them_before_it_tells(
     store: Store, lines: Lines
 ) -> None:
     known = Known(revision=0, learns=[service("a")])
-    outbox = Outbox(store, known, lines.bring)
+    outbox = Outbox(store, known, lines.bring)  # type: ignore[arg-type]
     assert outbox.hears(Account("anybody"))
 
     await outbox.tell([mark()])

@@ -52,11 +52,10 @@ class Kept:
     async def note(self, row: dict[str, Any]) -> None:
         self.steps.append(f"note {row['_id'].rpartition('.')[2]}")
 
-    async def move(self, was: Delivery, to: Delivery) -> bool:
+    async def move(self, was: Delivery, to: Delivery) -> None:
         assert was == self.delivery
         self.steps.append(f"move to {to.state}")
         self.delivery = to
-        return True
 
 
 class Heard:
@@ -83,8 +82,9 @@ def call_for(delivery: Delivery = ONE, **more: Any) -> Call:
 
 def work_on(kept: Kept, ending: Ending = DELIVERED, signs: Any = sign) -> DeliveryWork:
     store: Any = kept
-    receiver = Receiver(latency=0.0, answers=lambda *_: ending)
-    return DeliveryWork(store, lambda _: SHOP, receiver, signs, Heard(kept))
+    receiver: Any = Receiver(latency=0.0, answers=lambda *_: ending)
+    heard: Any = Heard(kept)
+    return DeliveryWork(store, lambda _: SHOP, receiver, signs, heard)
 
 
 async def ended(

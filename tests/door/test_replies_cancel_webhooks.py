@@ -148,6 +148,17 @@ async def test_what_does_not_ask_for_it_or_is_not_held_cancels_nothing(
     assert collections.deliveries.count_documents({}) == 0
 
 
+@pytest.mark.usefixtures("unread_log")
+async def test_a_service_that_somebody_else_wrote_keeps_no_reply_back(
+    api: Client, worker: Worker, collections: Database
+) -> None:
+    collections.services.update_one({}, {"$set": {"format": "of a later version"}})
+
+    assert await ended(api, worker) == 200
+
+    assert collections.deliveries.count_documents({}) == 0
+
+
 async def test_what_an_attempt_moved_on_meanwhile_stays(
     api: Client,
     worker: Worker,

@@ -30,9 +30,8 @@ from service.operator.connections import book_of, redis_of
 from service.operator.put import Sendable
 from service.operator.stored import Stored, open_stored
 from service.worker.deliveries import replies
-from service.worker.deliveries.delivery import Delivery
 from service.worker.results.connection import Batches
-from service.worker.results.database import in_thread
+from service.worker.results.database import Document, in_thread
 from tracking.errors import LimitsBroken, LimitsDown, StoreError, TrackingError
 from tracking.operation import State
 from tracking.request import Account, Number, Slug
@@ -168,7 +167,7 @@ class Replies:
             return None
         return None if claimed is None else functools.partial(self._cancel, claimed)
 
-    async def _cancel(self, claimed: Delivery) -> None:
+    async def _cancel(self, claimed: Document) -> None:
         with contextlib.suppress(StoreError):  # it is due soon, then
             await in_thread(replies.cancel, self._stores, claimed)
 

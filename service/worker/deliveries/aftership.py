@@ -144,7 +144,7 @@ def shipment_of(
 ) -> Members:
     """Join what an account says of a shipment, if anything, with what its parcel has become.
 
-    `named`: `account`, `slug`, `number` and `at`, when it changed.
+    `named`: its `slug`, its `number`, and `at`, when it changed.
     """
     nothing = {
         "_id": f"{named['slug']}:{named['number']}",

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from limits.admin.operations import iso
 from service.worker.deliveries.aftership import shipment_of, update
 from service.worker.deliveries.service import Format
 from service.worker.results.change import EventName, Mark
@@ -53,7 +54,7 @@ _encode = msgspec.json.Encoder().encode
 
 def standard(event: EventName, at: dt.datetime, data: Mapping[str, Any]) -> bytes:
     """Write a body in the format `standard`, cut to BODY_MOST bytes."""
-    said = {"type": str(event), "timestamp": instant(at), "data": _plain(data)}
+    said = {"type": str(event), "timestamp": _plain(at), "data": _plain(data)}
     body = _encode(said)
     return body if len(body) <= BODY_MOST else _encode(said | {"data": _cut(said["data"])})
 
@@ -117,16 +118,10 @@ def event_document(
     }
 
 
-def instant(moment: dt.datetime) -> str:
-    """Write an instant: milliseconds, UTC."""
-    text = moment.astimezone(dt.UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
-
-
 def _plain(value: Any) -> Any:
     """Write instants as people's libraries read them; all else is JSON already."""
     if isinstance(value, dt.datetime):
-        return instant(value)
+        return iso(value.timestamp() * 1000)
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -23,21 +23,23 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Protocol
 
 from limits.window import Window, Windows
+from limits.workers import Planners
 from service.observe.log import emit_unexpected
 from service.worker.deliveries.delivery import Delivery, DeliveryState
+from service.worker.deliveries.lines import WINDOW
 from service.worker.deliveries.service import Service, ServiceState
 from service.worker.deliveries.store import Due
+from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.deliveries.work import SOON_SECONDS
 from tracking.errors import AWAY, LimitsBroken
 from tracking.line import Line
 from tracking.request import TrackingRequest
 
-MOST, LOW = 1_000, 500
+MOST, LOW = WINDOW, WINDOW // 2
 """Of a service in Redis: no more are brought in, and from here on it is filled again."""
 
 PERIOD_SECONDS = 5.0
@@ -52,34 +54,18 @@ AGAIN_SECONDS = 0.1
 """How soon an ordered service is looked at again of which one is still in Redis that is over."""
 
 
-class Known(Protocol):
-    """The services that this process knows (`subscriptions.Subscriptions`)."""
-
-    def all(self) -> Sequence[Service]:
-        """List them."""
-
-    def by_line(self, line: Line) -> Service | None:
-        """Find the service of a line."""
-
-
-class Leases(Protocol):
-    """Says which lines this process fills (limits.workers.Planners)."""
-
-    async def hold(self, lines: Sequence[Line]) -> Sequence[Line]:
-        """Take those that no other process fills. Raises LimitsDown."""
-
-
 class Filler:
     """Fills the lines of services. One per process."""
 
     def __init__(
         self,
         due: Due,
-        services: Known,
+        services: Subscriptions,
         windows: Windows,
-        leases: Leases,
+        leases: Planners,
         bring: Callable[[Iterable[tuple[TrackingRequest, str]]], None],
     ) -> None:
+        """`leases` say which lines this process fills."""
         self._due = due
         self._services = services
         self._windows = windows

@@ -26,11 +26,13 @@ from typing import Any
 
 from service.worker.deliveries import body
 from service.worker.deliveries.delivery import Delivery, event_id
-from service.worker.deliveries.outbox import BringIn, Follows, Told, delivery_of, insert
+from service.worker.deliveries.outbox import BringIn, Told, delivery_of, insert
 from service.worker.deliveries.service import Format, Service
+from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store, patiently
 from service.worker.results.database import Document, log_refused
+from service.worker.results.document import stored
 from tracking.call import DeadLetter
 from tracking.errors import TubesDown
 from tracking.line import Line
@@ -44,26 +46,25 @@ CONFIRM_SECONDS = 12.0
 class OperationEnds:
     """Tells of ends of operations; implements `service.ports.Tells`. One per process."""
 
-    def __init__(self, store: Store, follows: Follows, bring_in: BringIn) -> None:
+    def __init__(self, store: Store, known: Subscriptions, bring_in: BringIn) -> None:
         self._store = store
-        self._follows = follows
+        self._known = known
         self._bring_in = bring_in
 
     async def archived(self, documents: Iterable[Document]) -> None:
-        """Tell of operations that are archived, as far as they name a service. Raises ResultsDown.
+        """Tell of operations that are archived, and name a service. Raises ResultsDown.
 
         The services are read for it: this process asks for nothing else that would have it know.
         """
-        if named := [each for each in documents if each.get("webhook")]:
-            await self._follows.learn()
-            await self._tell([(each["_id"], each) for each in named])
+        await self._known.learn()
+        await self._tell([(each["_id"], each) for each in documents])
 
     async def refused(self, letter: DeadLetter, service: str) -> None:
         """Tell that a request was not taken, which its record says. Raises ResultsDown."""
         (identity,) = letter.operations
         account, _ = account_and_id(identity)
-        if self._follows.named(account, service) is None:
-            await self._follows.learn()
+        if self._known.named(account, service) is None:
+            await self._known.learn()
         now = dt.datetime.now(dt.UTC)
         document: Document = {
             "id": identity,
@@ -73,7 +74,7 @@ class OperationEnds:
             "state": State.ERROR.value,
             "output": {"code": letter.reason, "message": letter.detail},
             "admitted_at": now,
-            "finished_at": now.replace(microsecond=now.microsecond // 1000 * 1000),
+            "finished_at": stored(now),
             "webhook": service,
         }
         await self._tell([(f"refused {letter.id}", document)])
@@ -93,7 +94,7 @@ class OperationEnds:
         self._bring_in(inserted.due)
 
     def _service_of(self, document: Mapping[str, Any]) -> Service | None:
-        return self._follows.named(document["account"], document["webhook"])
+        return self._known.named(document["account"], document["webhook"])
 
 
 def told_of(change: str, document: Mapping[str, Any], service: Service) -> Told:

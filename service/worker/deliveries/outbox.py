@@ -23,8 +23,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pymongo import UpdateOne
 from pymongo.collection import Collection
@@ -39,6 +38,7 @@ from service.worker.deliveries.delivery import (
 )
 from service.worker.deliveries.health import takes_new
 from service.worker.deliveries.service import Format, Service, ServiceState
+from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.change import EventName, Mark, marks_in
 from service.worker.results.connection import CONFIRM_SECONDS, NEVER, Marks, Store, patiently
 from service.worker.results.database import (
@@ -70,26 +70,6 @@ AGAIN_SECONDS = 1.0
 
 BringIn = Callable[[Sequence[Delivery]], None]
 """Has the filler bring new deliveries onto the lines of their services, those that may be."""
-
-
-class Follows(Protocol):
-    """What a process knows of services."""
-
-    @property
-    def revision(self) -> int:
-        """Which services it knows; 0: none yet."""
-
-    async def learn(self) -> None:
-        """Read all services. Raises ResultsDown."""
-
-    def hears(self, account: Account) -> bool:
-        """Whether an account may have a service; true while nothing is known yet."""
-
-    def of(self, account: Account) -> Sequence[Service]:
-        """List the services of an account that are not deleted."""
-
-    def named(self, account: Account, name: str) -> Service | None:
-        """Find a service of an account by its name."""
 
 
 class Told(NamedTuple):
@@ -127,11 +107,11 @@ class Outbox:
     """Tells of changes, until it is cancelled. One per process; implements `Changes`."""
 
     def __init__(
-        self, store: Store, follows: Follows, bring_in: BringIn, steps: Steps | None = None
+        self, store: Store, known: Subscriptions, bring_in: BringIn, steps: Steps | None = None
     ) -> None:
         self._store = store
-        self._follows = follows
-        self.hears = follows.hears
+        self._known = known
+        self.hears = known.hears
         """Whether changes of an account's parcels are marked: each stored answer asks."""
         self._bring_in = bring_in
         self._steps = steps or Steps(insert, pull)
@@ -176,8 +156,9 @@ class Outbox:
     async def _tell_noted(self) -> None:
         await self._noted.wait()
         self._noted.clear()
-        while batch := list(islice(self._waiting, TOGETHER_MOST)):
-            self._waiting = deque(islice(self._waiting, len(batch), None), WAITING_MOST)
+        while self._waiting:
+            most = min(TOGETHER_MOST, len(self._waiting))
+            batch = [self._waiting.popleft() for _ in range(most)]
             try:
                 await self.tell(batch)
             except ResultsDown:
@@ -188,9 +169,9 @@ class Outbox:
         """Tell of marks; returns of how many. Raises ResultsDown."""
         if not marks:
             return 0
-        if not self._follows.revision:
-            await self._follows.learn()
-        followed = [(each, self._follows.of(each.account)) for each in marks]
+        if not self._known.revision:
+            await self._known.learn()
+        followed = [(each, self._known.of(each.account)) for each in marks]
         tell = partial(tell_marks, self._store, followed, self._steps)
         inserted = await self._store.in_background(patiently, CONFIRM_SECONDS, tell)
         log_refused(self._store.events, inserted.kept.values())

@@ -24,10 +24,11 @@ from typing import Any
 from pymongo.read_concern import ReadConcern
 
 from limits.archive import Ended
-from service.worker.deliveries.delivery import Delivery, DeliveryState, delivery_in
+from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.operation_ends import told_of
 from service.worker.deliveries.outbox import insert
-from service.worker.deliveries.service import ServiceState, service_in
+from service.worker.deliveries.service import ServiceState
+from service.worker.deliveries.subscriptions import readable
 from service.worker.results.database import Collections, Document
 from service.worker.results.operations import NotArchivable, find_operation, read_ended
 
@@ -40,49 +41,42 @@ REPLIED = "replied"
 _WAITS = {"$in": [DeliveryState.OPEN.value, DeliveryState.HELD.value]}
 
 
-def claim(stores: Collections, identity: str, status: str | None) -> Delivery | None:
-    """Put off the delivery of an operation's end, and give it; None: there is none to put off.
+def claim(stores: Collections, identity: str, status: str | None) -> Document | None:
+    """Put off the delivery of an operation's end; None: there is none to put off.
 
-    `status`: of the operation, as Redis has it, None where it does not. Raises PyMongoError.
+    `status`: of the operation, as Redis has it, None where it does not. Gives what finds the
+    delivery until somebody moves it on. Raises PyMongoError.
     """
     document = _ended(identity, status) if status else find_operation(stores.operations, identity)
     if not document or not document.get("webhook") or not document.get("cancels"):
         return None
     named = {"account": document["account"], "name": document["webhook"]}
     found = stores.services.find_one(named | {"state": {"$ne": ServiceState.DELETED.value}})
-    if found is None:
+    service = None if found is None else readable(found)
+    if service is None:
         return None
-    told = told_of(document["_id"], document, service_in(found))
+    told = told_of(document["_id"], document, service)
     now = dt.datetime.now(dt.UTC)
     until = now.replace(microsecond=0) + dt.timedelta(seconds=CLAIM_SECONDS)
     ours = [dataclasses.replace(each, next_at=until) for each in told.deliveries]
     insert(stores, [told._replace(deliveries=ours)])
     durable = stores.deliveries.with_options(read_concern=ReadConcern("majority"))
-    there = durable.find_one({"_id": ours[0].id})
+    there = durable.find_one({"_id": ours[0].id}, {"round": 1, "made": 1})
     if there is None:
         return None
-    delivery = delivery_in(there)
-    put_off = stores.deliveries.update_one(_unmoved(delivery), {"$max": {"next_at": until}})
-    return delivery if put_off.matched_count else None
+    unmoved = {**there, "state": _WAITS}
+    put_off = stores.deliveries.update_one(unmoved, {"$max": {"next_at": until}})
+    return unmoved if put_off.matched_count else None
 
 
-def cancel(stores: Collections, claimed: Delivery) -> bool:
-    """Cancel a delivery that was claimed; false: it went on meanwhile. Raises PyMongoError."""
+def cancel(stores: Collections, claimed: Document) -> None:
+    """Cancel a delivery that was claimed, unless it went on meanwhile. Raises PyMongoError."""
     ended = {
         "state": DeliveryState.CANCELLED.value,
         "why": REPLIED,
         "ended_at": dt.datetime.now(dt.UTC),
     }
-    return stores.deliveries.update_one(_unmoved(claimed), {"$set": ended}).modified_count > 0
-
-
-def _unmoved(delivery: Delivery) -> Document:
-    return {
-        "_id": delivery.id,
-        "round": delivery.round,
-        "made": delivery.made,
-        "state": _WAITS,
-    }
+    stores.deliveries.update_one(claimed, {"$set": ended})
 
 
 def _ended(identity: str, status: str) -> Document | None:

@@ -16,13 +16,13 @@ import datetime as dt
 from collections.abc import Iterator
 from functools import partial
 
-from service.observe.log import emit_unexpected
 from service.worker.deliveries import body
 from service.worker.deliveries.alert_texts import site_of
 from service.worker.deliveries.delivery import event_id
 from service.worker.deliveries.health import takes_new
 from service.worker.deliveries.outbox import Inserted, Told, delivery_of, insert
-from service.worker.deliveries.service import Format, Service, ServiceState, service_in
+from service.worker.deliveries.service import Format, Service, ServiceState
+from service.worker.deliveries.subscriptions import readable
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document, log_refused
@@ -85,7 +85,5 @@ def services_of(stores: Collections, account: str) -> Iterator[Service]:
     for document in stores.services.find(
         {"account": account, "state": {"$ne": ServiceState.DELETED.value}}
     ):
-        try:
-            yield service_in(document)
-        except (LookupError, TypeError, ValueError) as error:
-            emit_unexpected(error, document=str(document.get("_id")))
+        if service := readable(document):
+            yield service

@@ -7,11 +7,11 @@
 `move`                    a compare-and-set on (round, made). Where somebody held or cancelled the
                           delivery meanwhile, a failure only counts the attempt; who was delivered
                           to is delivered
-`due`, `head`, `later_on` what is brought in next
+`Due`                     what is brought in next
 ========================= ==========================================================================
 
-Plain functions do it; `Deliveries` runs them for many callers at once, and `Due` for the filler,
-both beside the thread that stores answers of couriers. Each may be repeated.
+Plain functions do it, and `Deliveries` runs them for many callers at once: beside the thread that
+stores answers of couriers, as `Due` asks for the filler. Each may be repeated.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ READ_TOGETHER, WRITTEN_TOGETHER = 50, 500
 
 ORDER = [("next_at", ASCENDING), ("_id", ASCENDING)]
 BY_EVENT = [("made_at", ASCENDING), ("_id", ASCENDING)]
+BY_ID = [("_id", ASCENDING)]
 
 _MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at")
 _COUNTED = ("made", "round_from", "why")
@@ -84,66 +85,91 @@ def note(attempts: Collection[Document], rows: Sequence[Document]) -> list[tuple
     return [(rows[index]["_id"], why) for index, why in faults.refused.items()]
 
 
-def move_each(deliveries: Collection[Document], moves: Sequence[Move]) -> list[bool]:
-    """Move deliveries on; whether each is as it is to be now, or counted. Raises PyMongoError."""
+def move_each(deliveries: Collection[Document], moves: Sequence[Move]) -> None:
+    """Move deliveries on, each that stands where it was read. Raises PyMongoError."""
     done = deliveries.bulk_write([_set(each) for each in moves], ordered=False)
     if done.matched_count == len(moves):
-        return [True] * len(moves)
+        return
     # Somebody held or cancelled some, or this was done before.
     counted = [_count(each) for each in moves if each.to.state is not DeliveryState.DELIVERED]
     if counted:
         deliveries.bulk_write(counted, ordered=False)
-    wanted = {"_id": {"$in": [each.was.id for each in moves]}}
-    now = {each["_id"]: each for each in deliveries.find(wanted, {"round": 1, "made": 1})}
-    return [_stands(now.get(each.was.id), each.to) for each in moves]
 
 
-def move(deliveries: Collection[Document], was: Delivery, to: Delivery) -> bool:
-    """Move one delivery on, as `move_each`."""
-    return move_each(deliveries, [Move(was, to)])[0]
+class Deliveries:
+    """Runs these for the event loop. All raise ResultsDown: repeat it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reads = Batches[str, Found | None](self._read, READ_TOGETHER)
+        self._notes = Batches[Document, None](self._note, WRITTEN_TOGETHER)
+        self._moves = Batches[Move, None](self._move, WRITTEN_TOGETHER)
+
+    async def read(self, delivery: str) -> Found | None:
+        """Read a delivery; None where it is not there."""
+        return await self._reads.submit(delivery)
+
+    async def note(self, row: Document) -> None:
+        """Write the row of an attempt, durably on a majority."""
+        await self._notes.submit(row)
+
+    async def move(self, was: Delivery, to: Delivery) -> None:
+        """Move a delivery on, unless it stands elsewhere by now, or is not there."""
+        await self._moves.submit(Move(was, to))
+
+    async def _read(self, ids: list[str]) -> Sequence[Found | None]:
+        return await self._store.on_reader(read, self._store, ids)
+
+    async def _note(self, rows: list[Document]) -> Sequence[None]:
+        attempts = self._store.attempts
+        log_refused(attempts, await self._store.in_background(note, attempts, rows))
+        return [None] * len(rows)
+
+    async def _move(self, moves: list[Move]) -> Sequence[None]:
+        await self._store.in_background(move_each, self._store.deliveries, moves)
+        return [None] * len(moves)
 
 
-def insert_new(deliveries: Collection[Document], new: Iterable[Delivery]) -> None:
-    """Insert deliveries; those that are there stay as they are. Raises PyMongoError."""
-    if documents := [document_of(each) for each in new]:
-        faults = faults_of(partial(deliveries.insert_many, documents, ordered=False))
-        log_refused(
-            deliveries, [(documents[index]["_id"], why) for index, why in faults.refused.items()]
-        )
+class Due:
+    """Finds for the event loop what is brought in next. All raise ResultsDown."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def due(self, service: str, now: dt.datetime, most: int) -> list[Delivery]:
+        """List open deliveries of a service that are due, by (next_at, _id)."""
+        return await self._open(service, {"next_at": {"$lte": now}}, ORDER, most)
+
+    async def head(self, service: str, settled: dt.datetime) -> Delivery | None:
+        """Find the first open delivery of a service by the time of its event, and its id."""
+        found = await self._open(service, {"made_at": {"$lte": settled}}, BY_EVENT, 1)
+        return next(iter(found), None)
+
+    async def later_on(self, service: str, after: str) -> Delivery | None:
+        """Find an open delivery of a service behind this id, or the first of all."""
+        behind = await self._open(service, {"_id": {"$gt": after}}, BY_ID, 1)
+        return next(iter(behind or await self._open(service, {}, BY_ID, 1)), None)
+
+    async def is_open(self, ids: Iterable[str]) -> bool:
+        """Whether one of these deliveries is open."""
+        wanted = {"_id": {"$in": list(ids)}, "state": DeliveryState.OPEN}
+        found = await self._store.in_background(self._store.deliveries.find_one, wanted, {"_id": 1})
+        return found is not None
+
+    async def services_with_due(self, services: Sequence[str], now: dt.datetime) -> frozenset[str]:
+        """Name those of these services that have something due."""
+        return await self._store.in_background(_services_with_due, self._store, services, now)
+
+    async def _open(
+        self, service: str, members: Document, order: list[tuple[str, int]], most: int
+    ) -> list[Delivery]:
+        wanted = {"service": service, "state": DeliveryState.OPEN, **members}
+        return await self._store.in_background(_list, self._store.deliveries, wanted, order, most)
 
 
-def due(
-    deliveries: Collection[Document], service: str, now: dt.datetime, most: int
-) -> list[Delivery]:
-    """List open deliveries of a service that are due, by (next_at, _id). Raises PyMongoError."""
-    wanted = {"service": service, "state": DeliveryState.OPEN, "next_at": {"$lte": now}}
-    return _list(deliveries, wanted, ORDER, most)
-
-
-def head(deliveries: Collection[Document], service: str, settled: dt.datetime) -> Delivery | None:
-    """Find the first open delivery by the time of its event, and its id. Raises PyMongoError."""
-    wanted = {"service": service, "state": DeliveryState.OPEN, "made_at": {"$lte": settled}}
-    return next(iter(_list(deliveries, wanted, BY_EVENT, 1)), None)
-
-
-def later_on(deliveries: Collection[Document], service: str, after: str) -> Delivery | None:
-    """Find an open delivery behind this id, or the first of all. Raises PyMongoError."""
-    wanted: Document = {"service": service, "state": DeliveryState.OPEN}
-    order = [("_id", ASCENDING)]
-    behind = _list(deliveries, wanted | {"_id": {"$gt": after}}, order, 1)
-    return next(iter(behind or _list(deliveries, wanted, order, 1)), None)
-
-
-def is_open(deliveries: Collection[Document], ids: Iterable[str]) -> bool:
-    """Whether one of these deliveries is open. Raises PyMongoError."""
-    wanted = {"_id": {"$in": list(ids)}, "state": DeliveryState.OPEN}
-    return deliveries.find_one(wanted, {"_id": 1}) is not None
-
-
-def services_with_due(
+def _services_with_due(
     stores: Collections, services: Sequence[str], now: dt.datetime
 ) -> frozenset[str]:
-    """Name those of these services that have something due. Raises PyMongoError."""
     due_now = {"state": DeliveryState.OPEN, "next_at": {"$lte": now}}
     one: list[Document] = [{"$match": due_now}, {"$limit": 1}, {"$project": {"_id": 1}}]
     looked = {
@@ -162,70 +188,6 @@ def services_with_due(
         ]
     )
     return frozenset(each["_id"] for each in found)
-
-
-class Deliveries:
-    """Runs these for the event loop. All raise ResultsDown: repeat it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._reads = Batches[str, Found | None](self._read, READ_TOGETHER)
-        self._notes = Batches[Document, None](self._note, WRITTEN_TOGETHER)
-        self._moves = Batches[Move, bool](self._move, WRITTEN_TOGETHER)
-
-    async def read(self, delivery: str) -> Found | None:
-        """Read a delivery; None where it is not there."""
-        return await self._reads.submit(delivery)
-
-    async def note(self, row: Document) -> None:
-        """Write the row of an attempt, durably on a majority."""
-        await self._notes.submit(row)
-
-    async def move(self, was: Delivery, to: Delivery) -> bool:
-        """Move a delivery on; False: another round began meanwhile, or it is not there."""
-        return await self._moves.submit(Move(was, to))
-
-    async def insert(self, new: Sequence[Delivery]) -> None:
-        """Insert deliveries; those that are there stay as they are."""
-        await self._store.in_background(insert_new, self._store.deliveries, new)
-
-    async def _read(self, ids: list[str]) -> Sequence[Found | None]:
-        return await self._store.on_reader(read, self._store, ids)
-
-    async def _note(self, rows: list[Document]) -> Sequence[None]:
-        attempts = self._store.attempts
-        log_refused(attempts, await self._store.in_background(note, attempts, rows))
-        return [None] * len(rows)
-
-    async def _move(self, moves: list[Move]) -> Sequence[bool]:
-        return await self._store.in_background(move_each, self._store.deliveries, moves)
-
-
-class Due:
-    """Finds for the event loop what is brought in next. All raise ResultsDown."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def due(self, service: str, now: dt.datetime, most: int) -> list[Delivery]:
-        """List open deliveries of a service that are due, by (next_at, _id)."""
-        return await self._store.in_background(due, self._store.deliveries, service, now, most)
-
-    async def head(self, service: str, settled: dt.datetime) -> Delivery | None:
-        """Find the first open delivery of a service by the time of its event."""
-        return await self._store.in_background(head, self._store.deliveries, service, settled)
-
-    async def later_on(self, service: str, after: str) -> Delivery | None:
-        """Find an open delivery of a service behind this id, or the first of all."""
-        return await self._store.in_background(later_on, self._store.deliveries, service, after)
-
-    async def is_open(self, ids: Iterable[str]) -> bool:
-        """Whether one of these deliveries is open."""
-        return await self._store.in_background(is_open, self._store.deliveries, ids)
-
-    async def services_with_due(self, services: Sequence[str], now: dt.datetime) -> frozenset[str]:
-        """Name those of these services that have something due."""
-        return await self._store.in_background(services_with_due, self._store, services, now)
 
 
 def _majority(collection: Collection[Document]) -> Collection[Document]:
@@ -276,7 +238,3 @@ def _count(each: Move) -> UpdateOne:
 def _members(delivery: Delivery, names: Sequence[str]) -> Document:
     document = document_of(delivery)
     return {name: document[name] for name in names}
-
-
-def _stands(now: Document | None, to: Delivery) -> bool:
-    return now is not None and (now["round"], now["made"]) == (to.round, to.made)

@@ -180,7 +180,7 @@ def read_services(stores: Collections) -> Found:
             deleted[service_line(document["_id"])] = document.get("deleted_at") or dt.datetime.now(
                 dt.UTC
             )
-        elif (service := _read(document)) is not None:
+        elif (service := readable(document)) is not None:
             services[service.id] = service
     return Found(revision, services, deleted)
 
@@ -194,7 +194,8 @@ async def announce(store: Store, redis: Redis, line: Line = _NO_LINE) -> None:
     await Pauses(redis, lambda _: Rules(kind=DELIVERY)).revise(line, revision)
 
 
-def _read(document: Document) -> Service | None:
+def readable(document: Document) -> Service | None:
+    """Read a service; None of what somebody else wrote, which is logged."""
     try:
         return service_in(document)
     except (LookupError, TypeError, ValueError) as error:

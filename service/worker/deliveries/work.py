@@ -30,7 +30,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from service.ports import Done, Outcome
 from service.worker.deliveries.attempt import Ending, Failure, next_delay_seconds
@@ -42,12 +42,14 @@ from service.worker.deliveries.delivery import (
     DeliveryState,
     attempt_id,
 )
+from service.worker.deliveries.health_notes import Healths
 from service.worker.deliveries.secret_box import Unreadable
+from service.worker.deliveries.sender import Sender
 from service.worker.deliveries.service import Format, Service, ServiceState
 from service.worker.deliveries.signing import BadSecret
 from service.worker.deliveries.store import Deliveries, Found
 from service.worker.results.database import Document
-from tracking.call import Attempt, Call, DeadLetter, Decision, Permit, Refuse, Repeat, Setback
+from tracking.call import Attempt, Call, DeadLetter, Decision, Refuse, Repeat, Setback
 from tracking.errors import (
     CourierDown,
     CourierError,
@@ -79,46 +81,6 @@ Sign = Callable[[Service, str, dt.datetime, bytes], Mapping[str, str]]
 
 Raises Unreadable, BadSecret where nothing can be signed: then nothing is sent.
 """
-
-
-class Answer(Protocol):
-    """What came of sending (`sender.Sent`): `at` it began, `ms` it took."""
-
-    @property
-    def ending(self) -> Ending:
-        """How the attempt ended."""
-
-    @property
-    def at(self) -> dt.datetime:
-        """When it was sent."""
-
-    @property
-    def ms(self) -> int:
-        """How long it took."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Those of the answer, bounded."""
-
-    @property
-    def body(self) -> bytes:
-        """The beginning of the answer's body."""
-
-
-class Sends(Protocol):
-    """Sends attempts (`sender.Sender`)."""
-
-    async def send(
-        self, service: Service, headers: Mapping[str, str], body: bytes, permit: Permit
-    ) -> Answer:
-        """Send a body, with these headers beside its own. Raises NotStarted: nothing was sent."""
-
-
-class Notes(Protocol):
-    """Hears of what tells something of a service as a whole (`health.Healths`)."""
-
-    async def note(self, service: Service, ending: Ending, at: dt.datetime, *, first: bool) -> None:
-        """Note an attempt; `first`: of its delivery. Raises ResultsDown: repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +129,17 @@ class DeliveryWork:
         self,
         deliveries: Deliveries,
         service_of: Callable[[Line], Service | None],
-        sends: Sends,
+        sender: Sender,
         sign: Sign,
-        notes: Notes | None = None,
+        healths: Healths | None = None,
     ) -> None:
         self.over: Callable[[Service], None] = lambda _: None
         """Is called when a delivery is over, or held: the next of an ordered service may follow."""
         self._deliveries = deliveries
         self._service_of = service_of
-        self._sends = sends
+        self._sender = sender
         self._sign = sign
-        self._notes = notes
+        self._healths = healths
 
     async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
         """Make the attempt, unless nobody is to hear of it now, or it was made before."""
@@ -251,7 +213,7 @@ class DeliveryWork:
             signed = self._sign(service, delivery.id, dt.datetime.now(dt.UTC), body)
         except (Unreadable, BadSecret) as error:
             raise NoKey(f"{service.line} cannot be signed: {error}") from error
-        answer = await self._sends.send(service, signed, body, call.permit)
+        answer = await self._sender.send(service, signed, body, call.permit)
         row = {
             **_row(delivery, answer.at, answer.ms, answer.ending),
             "headers": dict(answer.headers),
@@ -264,9 +226,9 @@ class DeliveryWork:
         """Make an attempt durable: its row first, which is never made again."""
         await self._deliveries.note(made.row)
         await self._deliveries.move(made.was, made.to)
-        if self._notes and made.ending.is_of_the_service:
+        if self._healths and made.ending.is_of_the_service:
             first = made.was.made == 0
-            await self._notes.note(made.service, made.ending, made.row["at"], first=first)
+            await self._healths.note(made.service, made.ending, made.row["at"], first=first)
         if made.to.state is not DeliveryState.OPEN:
             self.over(made.service)
 

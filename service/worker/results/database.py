@@ -239,6 +239,8 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             Index(("account", "name"), LIVE, unique=True),
             Index(("account", "slot"), LIVE, unique=True),
             Index(("account", "made_as"), MADE, unique=True),
+            # For what asks for an account's, also each reply that tells of an end.
+            Index(("account", "name", "state")),
             # For processes, which read all but those of which nothing is left.
             Index(("cleared_at",)),
         ),
@@ -355,8 +357,8 @@ def log_refused(collection: Collection[Document], refused: Iterable[Refusal]) ->
 
 def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
     """Make what is missing, and follow settings that changed. Repeating it changes nothing."""
+    found = collection.index_information()
     for index in wanted:
-        found = collection.index_information()
         if index.keep_days is not None:
             _expire(collection, index, found)
         elif not any(map(index.is_served_by, found.values())):

@@ -90,9 +90,9 @@ def merge(old: Document | None, write: Answer | Failure, recheck: Recheck = DEFA
     content = content_of(write.tracking)
     if old is not None and _is_recycled(old, content):
         document = _answered(None, write, content, recheck)
-        return Merged(
-            document | {name: old[name] for name in (UNTOLD,) if name in old}, (_past(old),)
-        )
+        if UNTOLD in old:
+            document[UNTOLD] = old[UNTOLD]
+        return Merged(document, (_past(old),))
     return Merged(_answered(old, write, content, recheck))
 
 

@@ -167,8 +167,8 @@ MUTANTS = (
         name="of an ordered service comes what is due first",
         breaks="I11",
         where=STORED,
-        old="    return next(iter(_list(deliveries, wanted, BY_EVENT, 1)), None)\n",
-        new="    return next(iter(_list(deliveries, wanted, ORDER, 1)), None)\n",
+        old='{"made_at": {"$lte": settled}}, BY_EVENT, 1)\n',
+        new='{"made_at": {"$lte": settled}}, ORDER, 1)\n',
         tests=(STORE + "test_what_is_due_comes_by_its_instant_and_id_and_the_head_by_its_event",),
     ),
     Mutant(

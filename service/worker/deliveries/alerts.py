@@ -19,13 +19,10 @@ and the events say it alone.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import datetime as dt
-import random
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,7 +40,6 @@ from service.worker.deliveries.service import ServiceState
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
-from tracking.errors import AWAY
 
 PERIOD_SECONDS = 15.0
 """A look asks four questions, also where there is no service; a mail takes as long anyway."""
@@ -83,7 +79,7 @@ Found = Mapping[str, tuple[Matter, Trouble]]
 
 
 class Alerts:
-    """Looks for trouble every few seconds, until cancelled."""
+    """Looks for trouble, and has people hear of it."""
 
     def __init__(
         self,
@@ -91,22 +87,12 @@ class Alerts:
         addresses: Addresses,
         refused: Callable[[], Awaitable[Sequence[str]]],
         tell: TellServices,
-        is_ours: Callable[[], bool] = lambda: True,
     ) -> None:
         """`refused` lists the couriers that refused our credentials; raises LimitsDown."""
         self._store = store
         self._addresses = addresses
         self._refused = refused
         self._tell = tell
-        self._is_ours = is_ours
-
-    async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            if self._is_ours():
-                with suppress(*AWAY):  # said elsewhere; the next look says it
-                    await self.look()
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
 
     async def look(self, now: dt.datetime | None = None) -> None:
         """Take every step that is due. Raises LimitsDown, ResultsDown."""

@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import random
 import secrets
 import string
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pymongo import ASCENDING
@@ -35,7 +33,6 @@ from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.service import ServiceState
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
-from tracking.errors import AWAY
 
 PERIOD_SECONDS = 5.0
 COUNT_EVERY = 12
@@ -74,31 +71,18 @@ class Bounds(NamedTuple):
 
 
 class Keeper:
-    """Keeps deliveries in step with the states of their services, until cancelled."""
+    """Keeps deliveries in step with the states of their services."""
 
     def __init__(
-        self,
-        store: Store,
-        bounds: Bounds,
-        changed: Callable[[], Awaitable[object]],
-        is_ours: Callable[[], bool] = lambda: True,
+        self, store: Store, bounds: Bounds, changed: Callable[[], Awaitable[object]]
     ) -> None:
-        """`changed` has all processes read the services again. `is_ours`: whether to look."""
+        """`changed` has all processes read the services again."""
         self._store = store
         self._bounds = bounds
         self._changed = changed
-        self._is_ours = is_ours
         self._announced: dict[str, dt.datetime | None] = {}
         self._seen: dict[str, tuple[str, float]] = {}
         self._looks = 0
-
-    async def run(self) -> None:
-        """Look every few seconds, until cancelled."""
-        while True:
-            if self._is_ours():
-                with suppress(*AWAY):  # said elsewhere; the next look does it
-                    await self.look()
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
 
     async def look(self) -> None:
         """Put right what is not as it should be. Raises ResultsDown."""

@@ -77,12 +77,12 @@ class Totals:
             while at < until:
                 await store.in_background(patiently, PATIENCE_SECONDS, partial(count, store, at))
                 at += PART
-            await store.in_background(fold, store.statistics, until - 2 * DAY)
             await store.in_background(keep_cursor, store.alerts, {"until": until})
         today = beginning(until - COUNTED_AGAIN, DAY)
         day = cursor.get("day") or today
         while day < today:
             await self._write_digests(day)
+            await store.in_background(fold, store.statistics, day - DAY)
             day += DAY
         if day != cursor.get("day"):
             await store.in_background(keep_cursor, store.alerts, {"day": day})
@@ -129,11 +129,12 @@ def _raise(at: dt.datetime, key: tuple[str, str], counter: Counter[str]) -> Docu
     return {"$max": figures, "$setOnInsert": named} if figures else {"$setOnInsert": named}
 
 
-def fold(statistics: Collection[Document], before: dt.datetime) -> None:
-    """Add up the parts of days that began before then. Raises PyMongoError."""
-    for each in statistics.find({"day": {"$lte": before}, "parts": {"$exists": True}}):
+def fold(statistics: Collection[Document], day: dt.datetime) -> None:
+    """Add up the parts of a day, which nobody counts any more. Raises PyMongoError."""
+    for each in days_on(statistics, day):
         change = {"$set": {"counts": dict(figures_of(each))}, "$unset": {"parts": ""}}
-        statistics.update_one({"_id": each["_id"], "parts": each["parts"]}, change)
+        if parts := each.get("parts"):
+            statistics.update_one({"_id": each["_id"], "parts": parts}, change)
 
 
 def write_digests(

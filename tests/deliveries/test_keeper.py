@@ -164,6 +164,25 @@ async def test_other_states_stay_as_they_are(store: Store, keeper: Keeper) -> No
     assert sorted(states(store).split()) == [CANCELLED, DEAD, "delivered"]
 
 
+async def test_of_services_that_were_deleted_long_ago_nothing_is_read(
+    store: Store, keeper: Keeper
+) -> None:
+    await store.prepare()
+    keep(store, DISABLED, health={"holds": True})
+    for at in range(20):
+        gone = replace(DISABLED, id=f"{at:016}", state=ServiceState.DELETED)
+        keep(store, gone, health={"holds": True}, cleared_at=NOW)
+    database = store.services.database
+    database.command("profile", 2)
+
+    await keeper.look()
+
+    database.command("profile", 0)
+    asked = list(database["system.profile"].find({"ns": store.services.full_name}))
+    assert asked
+    assert max(each["docsExamined"] for each in asked) == 1
+
+
 async def test_what_is_open_and_held_is_counted_for_who_asks(store: Store, keeper: Keeper) -> None:
     keep(store, DISABLED, health={"holds": True})
     keep(store, replace(DISABLED, id="b" * 16, name="quiet", state=ServiceState.ACTIVE))

@@ -36,7 +36,7 @@ from service.worker.deliveries.alert_texts import MailText, Matter, raised, reso
 from service.worker.deliveries.health import Alert, Step, Trouble, alert_in, step_of, trouble_of
 from service.worker.deliveries.keeper import COUNTS, TOO_MANY
 from service.worker.deliveries.mail import write_mail
-from service.worker.deliveries.service import ServiceState
+from service.worker.deliveries.service import NOT_DELETED, ServiceState
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
@@ -49,11 +49,9 @@ DEAD_FOR = dt.timedelta(days=1)
 
 GIVEN_UP_FOR = dt.timedelta(hours=1)
 
-_IN_TROUBLE = {
-    "$or": [
-        {"health.failing_since": {"$ne": None}, "state": {"$ne": ServiceState.DELETED.value}},
-        {"state": ServiceState.DISABLED.value},
-    ]
+_IN_TROUBLE: Document = {
+    **NOT_DELETED,
+    "$or": [{"health.failing_since": {"$ne": None}}, {"state": ServiceState.DISABLED.value}],
 }
 
 
@@ -232,7 +230,7 @@ def matter_of(store: Collections, alert: Alert) -> tuple[Matter | None, Document
     kind, _, name = alert.id.partition(":")
     if kind != "service":
         return Matter(kind, name or "requests", alert.account), None
-    found = store.services.find_one({"_id": name, "state": {"$ne": ServiceState.DELETED.value}})
+    found = store.services.find_one({**NOT_DELETED, "_id": name})
     return (_matter_of_service(found), found) if found else (None, None)
 
 

@@ -30,7 +30,7 @@ from pymongo.collection import Collection
 from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.deliveries.delivery import DeliveryState
-from service.worker.deliveries.service import ServiceState
+from service.worker.deliveries.service import NOT_DELETED, ServiceState
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
 
@@ -192,9 +192,8 @@ class Keeper:
 
 def out_of_step(services: Collection[Document]) -> list[Document]:
     """List the services with deliveries that may be held, or are to be. Raises PyMongoError."""
-    holds = {"health.holds": True, "state": {"$ne": ServiceState.DELETED.value}}
-    wanted = {"$or": [{"state": ServiceState.DISABLED.value}, holds]}
-    return list(services.find(wanted, {"state": 1, "disabled_at": 1}))
+    wanted = {"$or": [{"state": ServiceState.DISABLED.value}, {"health.holds": True}]}
+    return list(services.find({**NOT_DELETED, **wanted}, {"state": 1, "disabled_at": 1}))
 
 
 def move_some(
@@ -234,8 +233,7 @@ def all_open_again(services: Collection[Document], service: str, now: dt.datetim
 
 def all_services(services: Collection[Document]) -> list[tuple[str, str]]:
     """List the services that are not deleted, each with its account. Raises PyMongoError."""
-    there = {"state": {"$ne": ServiceState.DELETED.value}}
-    return [(each["_id"], each["account"]) for each in services.find(there, {"account": 1})]
+    return [(each["_id"], each["account"]) for each in services.find(NOT_DELETED, {"account": 1})]
 
 
 def open_and_held(deliveries: Collection[Document], service: str) -> tuple[int, int]:

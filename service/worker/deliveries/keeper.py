@@ -151,8 +151,8 @@ class Keeper:
             if any(counts):
                 counted[service] = {"account": account, OPEN: counts[0], HOLDS: counts[1]}
                 accounts.setdefault(account, Counter())[service] = sum(counts)
-                await self._end_old(service, now)
             if counts[1]:
+                await self._end_old(service, now)
                 await store.in_background(note_holds, store.services, service)
         for account, counts_of in accounts.items():
             await self._bound(account, counts_of, now)

@@ -16,13 +16,13 @@ import datetime as dt
 from collections.abc import Iterator
 from functools import partial
 
-from service.observe.log import emit_unexpected
 from service.worker.deliveries import body
 from service.worker.deliveries.alert_texts import site_of
 from service.worker.deliveries.delivery import event_id
 from service.worker.deliveries.health import takes_new
 from service.worker.deliveries.outbox import Inserted, Told, delivery_of, insert
-from service.worker.deliveries.service import NOT_DELETED, Format, Service, service_in
+from service.worker.deliveries.service import NOT_DELETED, Format, Service
+from service.worker.deliveries.subscriptions import readable
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document, log_refused
@@ -82,8 +82,4 @@ def wants(service: Service, event: EventName) -> bool:
 
 def services_of(stores: Collections, account: str) -> Iterator[Service]:
     """Read the services of an account that are not deleted. Raises PyMongoError."""
-    for document in stores.services.find({**NOT_DELETED, "account": account}):
-        try:
-            yield service_in(document)
-        except (LookupError, TypeError, ValueError) as error:
-            emit_unexpected(error, document=str(document.get("_id")))
+    return readable(stores.services.find({**NOT_DELETED, "account": account}))

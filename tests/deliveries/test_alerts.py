@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from post_office import OPERATORS, SHOP, Post
+from post_office import OPERATORS, SHOP, Post, waiting_mails
 from test_service import service
 
 from service.config.schema import Mail
 from service.worker.deliveries.alerts import Addresses, Alerts
 from service.worker.deliveries.keeper import note_given_up
-from service.worker.deliveries.mail import Mailer, waiting_mails
+from service.worker.deliveries.mail import Mailer
 from service.worker.deliveries.service import ServiceState, document_of
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import replace
 
 import pytest
+from post_office import waiting_mails
 from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect
 from test_service import service
@@ -14,7 +15,7 @@ from service.worker.deliveries import totals as totals_module
 from service.worker.deliveries.alerts import Addresses
 from service.worker.deliveries.delivery import Delivery, DeliveryState, document_of
 from service.worker.deliveries.keeper import keep_counts
-from service.worker.deliveries.mail import waiting_mails, write_mail
+from service.worker.deliveries.mail import write_mail
 from service.worker.deliveries.service import document_of as service_document
 from service.worker.deliveries.standing import DAY, days_of, standing_of
 from service.worker.deliveries.totals import Totals, keep_cursor

@@ -19,7 +19,6 @@ more, under the same Message-ID.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from email.message import EmailMessage
 from email.utils import format_datetime
 
@@ -128,8 +127,3 @@ def message_of(smtp: Mail, mail: Document) -> EmailMessage:
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(mail["text"])
     return message
-
-
-def waiting_mails(mails: Collection[Document]) -> Sequence[Document]:
-    """List the mails that are not sent, the oldest first. Raises PyMongoError."""
-    return list(mails.find({"ended_at": None}).sort("made_at"))

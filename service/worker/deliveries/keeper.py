@@ -1,4 +1,4 @@
-"""The keeper holds what is to be delivered to disabled services, and bounds what an account has.
+"""The keeper holds or cancels what no service takes any more, and bounds what an account has.
 
 =============================== ==================================================================
 service                         its deliveries
@@ -7,6 +7,7 @@ disabled                        open ones are held, also those that join later
 active or paused after that     held ones are open again, due as they were
 of an account with too many     the oldest of the service that has most are dead, held ones first
 with held ones for too long     these are dead
+deleted                         open and held ones are cancelled, also those that join later
 =============================== ==================================================================
 
 Every step is a compare-and-set on the state of a delivery, a few at a time, so two keepers at once
@@ -46,6 +47,7 @@ OPEN = DeliveryState.OPEN.value
 
 TOO_MANY = "too_many_open"
 HELD_TOO_LONG = "held_too_long"
+SERVICE_DELETED = "service_deleted"
 """Why a delivery is over that no attempt ended."""
 
 COUNTS = "deliveries"
@@ -99,6 +101,10 @@ class Keeper:
                 self._seen.pop(name, None)
                 await self._announce(name, each.get("disabled_at"))
                 await self._move_all(name, {state}, OPEN, {"state": HOLDS})
+            elif state == ServiceState.DELETED:
+                change = end(DeliveryState.CANCELLED, SERVICE_DELETED, dt.datetime.now(dt.UTC))
+                for waiting in (OPEN, HOLDS):
+                    await self._move_all(name, {state}, waiting, change)
             else:
                 await self._open_all(name, state)
 
@@ -160,7 +166,7 @@ class Keeper:
 
     async def _end_old(self, service: str, now: dt.datetime) -> None:
         before = now - dt.timedelta(days=self._bounds.held_days)
-        change = _end(DeliveryState.DEAD, HELD_TOO_LONG, now)
+        change = end(DeliveryState.DEAD, HELD_TOO_LONG, now)
         ended = await self._store.in_background(
             end_oldest, self._store.deliveries, service, BATCH, change, before
         )
@@ -174,7 +180,7 @@ class Keeper:
         size = await store.in_background(mean_bytes, store, account, total, bytes_most)
         excess = total - (min(most, int(bytes_most / size)) if size else most)
         given_up = 0
-        change = _end(DeliveryState.DEAD, TOO_MANY, now)
+        change = end(DeliveryState.DEAD, TOO_MANY, now)
         while given_up < excess:
             [(fullest, _)] = counts.most_common(1)
             part = min(BATCH, excess - given_up)
@@ -191,9 +197,13 @@ class Keeper:
 
 
 def out_of_step(services: Collection[Document]) -> list[Document]:
-    """List the services with deliveries that may be held, or are to be. Raises PyMongoError."""
-    wanted = {"$or": [{"state": ServiceState.DISABLED.value}, {"health.holds": True}]}
-    return list(services.find({**NOT_DELETED, **wanted}, {"state": 1, "disabled_at": 1}))
+    """List the services with deliveries that may be held, or are to be held or cancelled.
+
+    Raises PyMongoError.
+    """
+    takes_none = {"$in": [ServiceState.DISABLED.value, ServiceState.DELETED.value]}
+    wanted = {"cleared_at": None, "$or": [{"state": takes_none}, {"health.holds": True}]}
+    return list(services.find(wanted, {"state": 1, "disabled_at": 1}))
 
 
 def move_some(
@@ -311,5 +321,6 @@ def _oldest(deliveries: Collection[Document], service: str, state: str, most: in
     return [each["_id"] for each in found.sort(order).batch_size(most)]
 
 
-def _end(state: DeliveryState, why: str, now: dt.datetime) -> dict[str, Any]:
+def end(state: DeliveryState, why: str, now: dt.datetime) -> Document:
+    """Write what a delivery becomes that no attempt ended."""
     return {"state": state.value, "why": why, "ended_at": now}

@@ -3,7 +3,7 @@
 ================= =================================================================================
 task              does
 ================= =================================================================================
-`held deliveries` holds what is to be delivered to disabled services, and bounds what accounts have
+`held deliveries` holds or cancels what no service takes any more, and bounds what accounts have
 `alerts`          has people hear of trouble, and of its end
 `mails`           sends what is written down for them
 `totals`          counts what became of deliveries, and writes the digests of a day

@@ -203,7 +203,7 @@ async def test_how_webhooks_stand_is_read_for_metrics(store: Store, totals: Tota
     end(store, "one", "delivered", NOON)
     end(store, "two", "dead", NOON - DAY)
     await totals.look(NOON + HOUR)
-    keep_counts(store.alerts, {SERVICE.id: {"account": "shop", "open": 3, "held": 4}}, NOON)
+    keep_counts(store.alerts, {SERVICE.id: {"account": "shop", "open": 3, "held": 4}})
     write_mail(store.mails, "one", "orders@shop.example", "Subject", "Text")
 
     standing = standing_of(store, NOON + HOUR)

@@ -162,7 +162,7 @@ class Keeper:
                 await store.in_background(note_holds, store.services, service)
         for account, counts_of in accounts.items():
             await self._bound(account, counts_of, now)
-        await store.in_background(keep_counts, store.alerts, counted, now)
+        await store.in_background(keep_counts, store.alerts, counted)
 
     async def _end_old(self, service: str, now: dt.datetime) -> None:
         before = now - dt.timedelta(days=self._bounds.held_days)
@@ -299,12 +299,12 @@ def mean_bytes(store: Store, account: str, total: int, bytes_most: int) -> float
     return float(next((each["mean"] for each in sizes), 0.0))
 
 
-def keep_counts(
-    alerts: Collection[Document], counted: Mapping[str, Document], now: dt.datetime
-) -> None:
-    """Keep what was counted for who asks. Raises PyMongoError."""
-    kept = {"at": now, "services": dict(counted)}
-    alerts.update_one({"_id": COUNTS}, {"$set": kept}, upsert=True)
+def keep_counts(alerts: Collection[Document], counted: Mapping[str, Document]) -> None:
+    """Keep what was counted for who asks; where it is as before nothing is written.
+
+    Raises PyMongoError.
+    """
+    alerts.update_one({"_id": COUNTS}, {"$set": {"services": dict(counted)}}, upsert=True)
 
 
 def note_given_up(

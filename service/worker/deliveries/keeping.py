@@ -38,22 +38,17 @@ class Keeping:
     """Keeps the subscriptions of one process."""
 
     def __init__(
-        self,
-        store: Store,
-        leftovers: Leftovers,
-        learn: Callable[[], Awaitable[None]],
-        period: float = PERIOD_SECONDS,
+        self, store: Store, leftovers: Leftovers, learn: Callable[[], Awaitable[None]]
     ) -> None:
         """`learn` reads the services again, and what else goes by their revision."""
         self._store = store
         self._leftovers = leftovers
         self._learn = learn
-        self._period = period
 
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            await asyncio.sleep(self._period * random.uniform(0.8, 1.2))
+            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
             try:
                 await self.look()
             except AWAY:

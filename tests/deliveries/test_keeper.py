@@ -96,6 +96,17 @@ async def test_new_deliveries_join_those(store: Store, keeper: Keeper) -> None:
     assert states(store) == "held held held"
 
 
+async def test_processes_hear_once_of_all_that_are_disabled(
+    store: Store, keeper: Keeper, announced: list[str]
+) -> None:
+    for name in "ab":
+        keep(store, replace(DISABLED, id=name * 16, name=name), health={"holds": True})
+
+    await keeper.look()
+
+    assert announced == ["changed"]
+
+
 async def test_processes_hear_of_a_disabled_service_though_who_disabled_it_vanished(
     store: Store, keeper: Keeper, announced: list[str]
 ) -> None:

@@ -22,7 +22,7 @@ import secrets
 import string
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pymongo import ASCENDING
@@ -94,12 +94,12 @@ class Keeper:
         self._looks += 1
 
     async def _follow_states(self) -> None:
-        services = self._store.services
-        for each in await self._store.in_background(out_of_step, services):
+        found = await self._store.in_background(out_of_step, self._store.services)
+        await self._announce(found)
+        for each in found:
             name, state = each["_id"], each["state"]
             if state == ServiceState.DISABLED:
                 self._seen.pop(name, None)
-                await self._announce(name, each.get("disabled_at"))
                 await self._move_all(name, {state}, OPEN, {"state": HOLDS})
             elif state == ServiceState.DELETED:
                 change = end(DeliveryState.CANCELLED, SERVICE_DELETED, dt.datetime.now(dt.UTC))
@@ -108,11 +108,13 @@ class Keeper:
             else:
                 await self._open_all(name, state)
 
-    async def _announce(self, service: str, disabled_at: dt.datetime | None) -> None:
-        """Have processes hear of a service that was disabled: who disabled it may have vanished."""
-        if self._announced.get(service, ...) != disabled_at:
+    async def _announce(self, found: Iterable[Document]) -> None:
+        """Have processes hear of those that were disabled: who disabled them may have vanished."""
+        disabled = ServiceState.DISABLED
+        now = {each["_id"]: each.get("disabled_at") for each in found if each["state"] == disabled}
+        if now.items() - self._announced.items():
             await self._changed()
-            self._announced[service] = disabled_at
+        self._announced = now
 
     async def _move_all(
         self, service: str, while_in: set[str], state: str, change: Mapping[str, Any]

@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,7 +72,7 @@ class Addresses:
     operators: str = ""
 
 
-Found = Mapping[str, tuple[Matter, Trouble]]
+Found = dict[str, tuple[Matter, Trouble]]
 """What is in trouble, by the ids of alerts."""
 
 
@@ -98,7 +98,7 @@ class Alerts:
         slugs = await self._refused()
         store = self._store
         alerts = {each.id: each for each in await store.in_background(read_alerts, store)}
-        found = dict(await store.in_background(in_trouble, store, alerts, now))
+        found = await store.in_background(in_trouble, store, alerts, now)
         for slug in slugs:
             name = f"credentials:{slug}"
             since = alerts[name].since if name in alerts else now
@@ -203,26 +203,26 @@ def read_alerts(store: Collections) -> list[Alert]:
     return [alert_in(each) for each in store.alerts.find({"episode": {"$exists": True}})]
 
 
-def in_trouble(
-    store: Collections, alerts: Mapping[str, Alert], now: dt.datetime
-) -> Iterator[tuple[str, tuple[Matter, Trouble]]]:
+def in_trouble(store: Collections, alerts: Mapping[str, Alert], now: dt.datetime) -> Found:
     """Find what is in trouble by what MongoDB has. Raises PyMongoError."""
+    found: Found = {}
     for each in store.services.find(_IN_TROUBLE):
         if trouble := trouble_of(each):
-            yield f"service:{each['_id']}", (_matter_of_service(each), trouble)
+            found[f"service:{each['_id']}"] = _matter_of_service(each), trouble
     dead = store.dead.find_one(
         {"at": {"$gt": now - DEAD_FOR}}, {"at": 1}, sort=[("at", DESCENDING)]
     )
     if dead:
         since = alerts["dead"].since if "dead" in alerts else dead["at"]
-        yield "dead", (Matter("dead", "requests"), Trouble(since, "dead", grave=True))
+        found["dead"] = Matter("dead", "requests"), Trouble(since, "dead", grave=True)
     counts = store.alerts.find_one({"_id": COUNTS}, {"given_up": 1}) or {}
     for account, given_up in (counts.get("given_up") or {}).items():
         if given_up["at"] > now - GIVEN_UP_FOR:
             name = f"given_up:{account}"
             since = alerts[name].since if name in alerts else given_up["at"]
             matter = Matter("given_up", account, account)
-            yield name, (matter, Trouble(since, TOO_MANY, grave=True))
+            found[name] = matter, Trouble(since, TOO_MANY, grave=True)
+    return found
 
 
 def matter_of(store: Collections, alert: Alert) -> tuple[Matter | None, Document | None]:

@@ -38,22 +38,25 @@ def webhooks_findings(config: Config) -> Iterator[Finding]:
 def _keys(text: str) -> Iterator[Finding]:
     names = list[str]()
     for position, word in enumerate(text.split(), start=1):
-        found = _KEY.fullmatch(word)
-        if found is None or not _is_key(found[2]):
+        found = key_in(word)
+        if found is None:
             what, wanted = f"key {position} in another form", f"ID:BASE64 of {KEY_BYTES} bytes"
             yield Finding(_KEYS, what, wanted, f"Write each key as it was made: {_MAKE_KEY}")
-        elif found[1] in names:
+        elif found[0] in names:
             fix = "Give the newer one another name before the colon."
             yield Finding(_KEYS, "two keys of one name", "a name for each key", fix)
         else:
-            names.append(found[1])
+            names.append(found[0])
 
 
-def _is_key(text: str) -> bool:
+def key_in(word: str) -> tuple[str, bytes] | None:
+    """Read a key, with its id in front; None of what is none."""
+    found = _KEY.fullmatch(word)
     try:
-        return len(base64.b64decode(text, validate=True)) == KEY_BYTES
+        key = base64.b64decode(found[2], validate=True) if found else b""
     except binascii.Error:
-        return False
+        return None
+    return (found[1], key) if found and len(key) == KEY_BYTES else None
 
 
 def _allowed(path: Path, account: str, allowed: Allowed) -> Iterator[Finding]:

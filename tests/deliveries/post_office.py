@@ -9,9 +9,17 @@ from email.message import EmailMessage
 from typing import Any
 
 from aiosmtpd.smtp import SMTP, Envelope, Session
+from pymongo.collection import Collection
+
+from service.worker.results.database import Document
 
 OPERATORS = "operators@tracker.example"
 SHOP = "orders@shop.example"
+
+
+def waiting_mails(mails: Collection[Document]) -> list[Document]:
+    """The mails that are not sent, the oldest first."""
+    return list(mails.find({"ended_at": None}).sort("made_at"))
 
 
 class Post:

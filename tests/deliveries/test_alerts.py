@@ -12,18 +12,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from post_office import OPERATORS, SHOP, Post
+from post_office import OPERATORS, SHOP, Post, waiting_mails
+from pymongo.errors import AutoReconnect
 from test_service import service
 
 from service.config.schema import Mail
+from service.worker.deliveries import alerts as alerts_module
 from service.worker.deliveries.alerts import Addresses, Alerts
 from service.worker.deliveries.keeper import note_given_up
-from service.worker.deliveries.mail import Mailer, waiting_mails
+from service.worker.deliveries.mail import Mailer
 from service.worker.deliveries.service import ServiceState, document_of
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsDown, ResultsDown
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 DAY, HOUR, MINUTE = dt.timedelta(days=1), dt.timedelta(hours=1), dt.timedelta(minutes=1)
@@ -292,3 +294,17 @@ async def test_without_a_mail_server_the_log_and_the_events_say_it(
     assert [event for event, _ in told] == [EventName.SERVICE_DISABLED]
     [line] = [each for each in written() if each["event"] == "alert is raised"]
     assert (line["alert"], line["account"], line["why"]) == ("service orders", "shop", "gone")
+
+
+async def test_while_mongodb_is_away_a_look_says_so_and_is_no_defect(
+    alerts: Alerts, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(store)
+
+    def vanish(_: Document) -> None:
+        raise AutoReconnect("gone")
+
+    monkeypatch.setattr(alerts_module, "trouble_of", vanish)
+
+    with pytest.raises(ResultsDown):
+        await alerts.look()

@@ -96,6 +96,17 @@ async def test_new_deliveries_join_those(store: Store, keeper: Keeper) -> None:
     assert states(store) == "held held held"
 
 
+async def test_processes_hear_once_of_all_that_are_disabled(
+    store: Store, keeper: Keeper, announced: list[str]
+) -> None:
+    for name in "ab":
+        keep(store, replace(DISABLED, id=name * 16, name=name), health={"holds": True})
+
+    await keeper.look()
+
+    assert announced == ["changed"]
+
+
 async def test_processes_hear_of_a_disabled_service_though_who_disabled_it_vanished(
     store: Store, keeper: Keeper, announced: list[str]
 ) -> None:
@@ -162,6 +173,25 @@ async def test_other_states_stay_as_they_are(store: Store, keeper: Keeper) -> No
     await keeper.look()
 
     assert sorted(states(store).split()) == [CANCELLED, DEAD, "delivered"]
+
+
+async def test_of_services_that_were_deleted_long_ago_nothing_is_read(
+    store: Store, keeper: Keeper
+) -> None:
+    await store.prepare()
+    keep(store, DISABLED, health={"holds": True})
+    for at in range(20):
+        gone = replace(DISABLED, id=f"{at:016}", state=ServiceState.DELETED)
+        keep(store, gone, health={"holds": True}, cleared_at=NOW)
+    database = store.services.database
+    database.command("profile", 2)
+
+    await keeper.look()
+
+    database.command("profile", 0)
+    asked = list(database["system.profile"].find({"ns": store.services.full_name}))
+    assert asked
+    assert max(each["docsExamined"] for each in asked) == 1
 
 
 async def test_what_is_open_and_held_is_counted_for_who_asks(store: Store, keeper: Keeper) -> None:

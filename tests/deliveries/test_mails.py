@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from msgspec import structs
-from post_office import SHOP, Post, serving
+from post_office import SHOP, Post, serving, waiting_mails
 
 from service.config.schema import Mail
-from service.worker.deliveries.mail import GIVE_UP_AFTER, Mailer, waiting_mails, write_mail
+from service.worker.deliveries.mail import GIVE_UP_AFTER, Mailer, write_mail
 from service.worker.results.connection import Store
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)

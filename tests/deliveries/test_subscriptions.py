@@ -13,6 +13,7 @@ from limits.admin.line_scripts import newest_revision
 from service.config.schema import Config, Webhooks, silence_seconds
 from service.worker.deliveries.delivery import Delivery, DeliveryState
 from service.worker.deliveries.delivery import document_of as delivery_document
+from service.worker.deliveries.keeper import Bounds, Keeper
 from service.worker.deliveries.keeping import Keeping
 from service.worker.deliveries.lines import ServiceLines
 from service.worker.deliveries.service import (
@@ -203,6 +204,7 @@ async def test_what_a_deleted_service_left_is_ended_and_nobody_reads_it_again(
     keeping = Keeping(store, known.leftovers, known.learn)
 
     await keeping.look()
+    await Keeper(store, Bounds(), known.learn).look()
     states = [each["state"] for each in store.deliveries.find().sort("_id")]
     still = list(known.leftovers.lines())
     known.leftovers.clear(erp.line)
@@ -214,3 +216,19 @@ async def test_what_a_deleted_service_left_is_ended_and_nobody_reads_it_again(
     assert not known.leftovers.lines()
     assert store.services.find_one({"_id": erp.id})["cleared_at"]  # type: ignore[index]
     assert list(known.all()) == [crm]
+
+
+async def test_a_deleted_service_is_read_until_none_of_its_deliveries_is_open(
+    store: Store, known: Subscriptions, add: Add
+) -> None:
+    erp = add()
+    delete(store, erp, ago=61)
+    late = Delivery("late", erp.id, MAIN, "e", EventName.PARCEL_CHANGED, NOW, NOW)
+    store.deliveries.insert_one(delivery_document(late))
+    keeping = Keeping(store, known.leftovers, known.learn)
+    await known.learn()
+
+    known.leftovers.clear(erp.line)
+    await keeping.look()
+
+    assert "cleared_at" not in (store.services.find_one({"_id": erp.id}) or {})

@@ -6,17 +6,23 @@ import datetime as dt
 from dataclasses import replace
 
 import pytest
+from post_office import waiting_mails
+from pymongo.collection import Collection
+from pymongo.errors import AutoReconnect
 from test_service import service
 
+from service.worker.deliveries import totals as totals_module
 from service.worker.deliveries.alerts import Addresses
 from service.worker.deliveries.delivery import Delivery, DeliveryState, document_of
 from service.worker.deliveries.keeper import keep_counts
-from service.worker.deliveries.mail import waiting_mails, write_mail
+from service.worker.deliveries.mail import write_mail
 from service.worker.deliveries.service import document_of as service_document
 from service.worker.deliveries.standing import DAY, days_of, standing_of
-from service.worker.deliveries.totals import Totals
+from service.worker.deliveries.totals import Totals, keep_cursor
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
+from service.worker.results.database import Document
+from tracking.errors import ResultsDown
 from tracking.request import Account
 
 MIDNIGHT = dt.datetime(2026, 11, 26, tzinfo=dt.UTC)
@@ -129,6 +135,30 @@ async def test_figures_stay_when_their_rows_are_gone(store: Store, totals: Total
     assert "parts" not in day
 
 
+@pytest.mark.parametrize("noted", ["until", "day"])
+async def test_a_day_that_was_added_up_is_not_counted_once_more(
+    store: Store, totals: Totals, monkeypatch: pytest.MonkeyPatch, noted: str
+) -> None:
+    await totals.look(NOON - HOUR)
+    end(store, "one", "delivered", NOON)
+
+    def vanish(alerts: Collection[Document], change: Document) -> None:
+        if noted in change:
+            raise AutoReconnect("gone")
+        keep_cursor(alerts, change)
+
+    monkeypatch.setattr(totals_module, "keep_cursor", vanish)
+    with pytest.raises(ResultsDown):
+        await totals.look(NOON + 3 * DAY)
+    monkeypatch.undo()
+    await store.available()
+    await totals.look(NOON + 3 * DAY)
+
+    assert figures(store) == {"delivered": 1}
+    [day] = store.statistics.find()
+    assert "parts" not in day
+
+
 async def test_of_a_day_that_is_over_an_account_gets_one_digest_of_what_was_not_delivered(
     store: Store, totals: Totals
 ) -> None:
@@ -173,7 +203,7 @@ async def test_how_webhooks_stand_is_read_for_metrics(store: Store, totals: Tota
     end(store, "one", "delivered", NOON)
     end(store, "two", "dead", NOON - DAY)
     await totals.look(NOON + HOUR)
-    keep_counts(store.alerts, {SERVICE.id: {"account": "shop", "open": 3, "held": 4}}, NOON)
+    keep_counts(store.alerts, {SERVICE.id: {"account": "shop", "open": 3, "held": 4}})
     write_mail(store.mails, "one", "orders@shop.example", "Subject", "Text")
 
     standing = standing_of(store, NOON + HOUR)

@@ -19,13 +19,10 @@ and the events say it alone.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import datetime as dt
-import random
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,11 +36,10 @@ from service.worker.deliveries.alert_texts import MailText, Matter, raised, reso
 from service.worker.deliveries.health import Alert, Step, Trouble, alert_in, step_of, trouble_of
 from service.worker.deliveries.keeper import COUNTS, TOO_MANY
 from service.worker.deliveries.mail import write_mail
-from service.worker.deliveries.service import ServiceState
+from service.worker.deliveries.service import NOT_DELETED, ServiceState
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
-from tracking.errors import AWAY
 
 PERIOD_SECONDS = 15.0
 """A look asks four questions, also where there is no service; a mail takes as long anyway."""
@@ -53,11 +49,9 @@ DEAD_FOR = dt.timedelta(days=1)
 
 GIVEN_UP_FOR = dt.timedelta(hours=1)
 
-_IN_TROUBLE = {
-    "$or": [
-        {"health.failing_since": {"$ne": None}, "state": {"$ne": ServiceState.DELETED.value}},
-        {"state": ServiceState.DISABLED.value},
-    ]
+_IN_TROUBLE: Document = {
+    **NOT_DELETED,
+    "$or": [{"health.failing_since": {"$ne": None}}, {"state": ServiceState.DISABLED.value}],
 }
 
 
@@ -78,12 +72,12 @@ class Addresses:
     operators: str = ""
 
 
-Found = Mapping[str, tuple[Matter, Trouble]]
+Found = dict[str, tuple[Matter, Trouble]]
 """What is in trouble, by the ids of alerts."""
 
 
 class Alerts:
-    """Looks for trouble every few seconds, until cancelled."""
+    """Looks for trouble, and has people hear of it."""
 
     def __init__(
         self,
@@ -91,22 +85,12 @@ class Alerts:
         addresses: Addresses,
         refused: Callable[[], Awaitable[Sequence[str]]],
         tell: TellServices,
-        is_ours: Callable[[], bool] = lambda: True,
     ) -> None:
         """`refused` lists the couriers that refused our credentials; raises LimitsDown."""
         self._store = store
         self._addresses = addresses
         self._refused = refused
         self._tell = tell
-        self._is_ours = is_ours
-
-    async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            if self._is_ours():
-                with suppress(*AWAY):  # said elsewhere; the next look says it
-                    await self.look()
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
 
     async def look(self, now: dt.datetime | None = None) -> None:
         """Take every step that is due. Raises LimitsDown, ResultsDown."""
@@ -114,7 +98,7 @@ class Alerts:
         slugs = await self._refused()
         store = self._store
         alerts = {each.id: each for each in await store.in_background(read_alerts, store)}
-        found = dict(await store.in_background(in_trouble, store, alerts, now))
+        found = await store.in_background(in_trouble, store, alerts, now)
         for slug in slugs:
             name = f"credentials:{slug}"
             since = alerts[name].since if name in alerts else now
@@ -219,26 +203,26 @@ def read_alerts(store: Collections) -> list[Alert]:
     return [alert_in(each) for each in store.alerts.find({"episode": {"$exists": True}})]
 
 
-def in_trouble(
-    store: Collections, alerts: Mapping[str, Alert], now: dt.datetime
-) -> Iterator[tuple[str, tuple[Matter, Trouble]]]:
+def in_trouble(store: Collections, alerts: Mapping[str, Alert], now: dt.datetime) -> Found:
     """Find what is in trouble by what MongoDB has. Raises PyMongoError."""
+    found: Found = {}
     for each in store.services.find(_IN_TROUBLE):
         if trouble := trouble_of(each):
-            yield f"service:{each['_id']}", (_matter_of_service(each), trouble)
+            found[f"service:{each['_id']}"] = _matter_of_service(each), trouble
     dead = store.dead.find_one(
         {"at": {"$gt": now - DEAD_FOR}}, {"at": 1}, sort=[("at", DESCENDING)]
     )
     if dead:
         since = alerts["dead"].since if "dead" in alerts else dead["at"]
-        yield "dead", (Matter("dead", "requests"), Trouble(since, "dead", grave=True))
+        found["dead"] = Matter("dead", "requests"), Trouble(since, "dead", grave=True)
     counts = store.alerts.find_one({"_id": COUNTS}, {"given_up": 1}) or {}
     for account, given_up in (counts.get("given_up") or {}).items():
         if given_up["at"] > now - GIVEN_UP_FOR:
             name = f"given_up:{account}"
             since = alerts[name].since if name in alerts else given_up["at"]
             matter = Matter("given_up", account, account)
-            yield name, (matter, Trouble(since, TOO_MANY, grave=True))
+            found[name] = matter, Trouble(since, TOO_MANY, grave=True)
+    return found
 
 
 def matter_of(store: Collections, alert: Alert) -> tuple[Matter | None, Document | None]:
@@ -246,7 +230,7 @@ def matter_of(store: Collections, alert: Alert) -> tuple[Matter | None, Document
     kind, _, name = alert.id.partition(":")
     if kind != "service":
         return Matter(kind, name or "requests", alert.account), None
-    found = store.services.find_one({"_id": name, "state": {"$ne": ServiceState.DELETED.value}})
+    found = store.services.find_one({**NOT_DELETED, "_id": name})
     return (_matter_of_service(found), found) if found else (None, None)
 
 

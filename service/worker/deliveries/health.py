@@ -146,9 +146,7 @@ class Step(StrEnum):
     RESOLVE = "resolve"
 
 
-def step_of(
-    alert: Alert | None, trouble: Trouble | None, now: dt.datetime, rest: dt.timedelta = REST
-) -> Step | None:
+def step_of(alert: Alert | None, trouble: Trouble | None, now: dt.datetime) -> Step | None:
     """Say what is to be done; None: nothing."""
     if alert is None:
         urgent = trouble is not None and (trouble.grave or now - trouble.since >= ALERT_AFTER)
@@ -156,7 +154,7 @@ def step_of(
     if trouble is None:
         if alert.well_since is None:
             return Step.REST
-        return Step.RESOLVE if now - alert.well_since >= rest else None
+        return Step.RESOLVE if now - alert.well_since >= REST else None
     if trouble.grave and not (alert.grave and alert.since >= trouble.since):
         return Step.ESCALATE
     return Step.RETURN if alert.well_since is not None else None

@@ -95,11 +95,11 @@ class Healths:
                 await self._changed()
 
 
-def note_well(services: Collection[Document], service: str) -> bool:
-    """Note that a service is well; tells whether it was not. Raises PyMongoError."""
+def note_well(services: Collection[Document], service: str) -> None:
+    """Note that a service is well. Raises PyMongoError."""
     failing = {"_id": service, "health.failing_since": {"$ne": None}}
     change = {"$unset": {"health.failing_since": ""}}
-    return bool(services.update_one(failing, change).modified_count)
+    services.update_one(failing, change)
 
 
 def note_failing(

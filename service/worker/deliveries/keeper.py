@@ -1,4 +1,4 @@
-"""The keeper holds what is to be delivered to disabled services, and bounds what an account has.
+"""The keeper holds or cancels what no service takes any more, and bounds what an account has.
 
 =============================== ==================================================================
 service                         its deliveries
@@ -7,6 +7,7 @@ disabled                        open ones are held, also those that join later
 active or paused after that     held ones are open again, due as they were
 of an account with too many     the oldest of the service that has most are dead, held ones first
 with held ones for too long     these are dead
+deleted                         open and held ones are cancelled, also those that join later
 =============================== ==================================================================
 
 Every step is a compare-and-set on the state of a delivery, a few at a time, so two keepers at once
@@ -17,13 +18,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import random
 import secrets
 import string
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pymongo import ASCENDING
@@ -32,10 +31,9 @@ from pymongo.collection import Collection
 from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.deliveries.delivery import DeliveryState
-from service.worker.deliveries.service import ServiceState
+from service.worker.deliveries.service import NOT_DELETED, ServiceState
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
-from tracking.errors import AWAY
 
 PERIOD_SECONDS = 5.0
 COUNT_EVERY = 12
@@ -49,6 +47,7 @@ OPEN = DeliveryState.OPEN.value
 
 TOO_MANY = "too_many_open"
 HELD_TOO_LONG = "held_too_long"
+SERVICE_DELETED = "service_deleted"
 """Why a delivery is over that no attempt ended."""
 
 COUNTS = "deliveries"
@@ -74,31 +73,18 @@ class Bounds(NamedTuple):
 
 
 class Keeper:
-    """Keeps deliveries in step with the states of their services, until cancelled."""
+    """Keeps deliveries in step with the states of their services."""
 
     def __init__(
-        self,
-        store: Store,
-        bounds: Bounds,
-        changed: Callable[[], Awaitable[object]],
-        is_ours: Callable[[], bool] = lambda: True,
+        self, store: Store, bounds: Bounds, changed: Callable[[], Awaitable[object]]
     ) -> None:
-        """`changed` has all processes read the services again. `is_ours`: whether to look."""
+        """`changed` has all processes read the services again."""
         self._store = store
         self._bounds = bounds
         self._changed = changed
-        self._is_ours = is_ours
         self._announced: dict[str, dt.datetime | None] = {}
         self._seen: dict[str, tuple[str, float]] = {}
         self._looks = 0
-
-    async def run(self) -> None:
-        """Look every few seconds, until cancelled."""
-        while True:
-            if self._is_ours():
-                with suppress(*AWAY):  # said elsewhere; the next look does it
-                    await self.look()
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
 
     async def look(self) -> None:
         """Put right what is not as it should be. Raises ResultsDown."""
@@ -108,21 +94,27 @@ class Keeper:
         self._looks += 1
 
     async def _follow_states(self) -> None:
-        services = self._store.services
-        for each in await self._store.in_background(out_of_step, services):
+        found = await self._store.in_background(out_of_step, self._store.services)
+        await self._announce(found)
+        for each in found:
             name, state = each["_id"], each["state"]
             if state == ServiceState.DISABLED:
                 self._seen.pop(name, None)
-                await self._announce(name, each.get("disabled_at"))
                 await self._move_all(name, {state}, OPEN, {"state": HOLDS})
+            elif state == ServiceState.DELETED:
+                change = end(DeliveryState.CANCELLED, SERVICE_DELETED, dt.datetime.now(dt.UTC))
+                for waiting in (OPEN, HOLDS):
+                    await self._move_all(name, {state}, waiting, change)
             else:
                 await self._open_all(name, state)
 
-    async def _announce(self, service: str, disabled_at: dt.datetime | None) -> None:
-        """Have processes hear of a service that was disabled: who disabled it may have vanished."""
-        if self._announced.get(service, ...) != disabled_at:
+    async def _announce(self, found: Iterable[Document]) -> None:
+        """Have processes hear of those that were disabled: who disabled them may have vanished."""
+        disabled = ServiceState.DISABLED
+        now = {each["_id"]: each.get("disabled_at") for each in found if each["state"] == disabled}
+        if now.items() - self._announced.items():
             await self._changed()
-            self._announced[service] = disabled_at
+        self._announced = now
 
     async def _move_all(
         self, service: str, while_in: set[str], state: str, change: Mapping[str, Any]
@@ -167,16 +159,16 @@ class Keeper:
             if any(counts):
                 counted[service] = {"account": account, OPEN: counts[0], HOLDS: counts[1]}
                 accounts.setdefault(account, Counter())[service] = sum(counts)
-                await self._end_old(service, now)
             if counts[1]:
+                await self._end_old(service, now)
                 await store.in_background(note_holds, store.services, service)
         for account, counts_of in accounts.items():
             await self._bound(account, counts_of, now)
-        await store.in_background(keep_counts, store.alerts, counted, now)
+        await store.in_background(keep_counts, store.alerts, counted)
 
     async def _end_old(self, service: str, now: dt.datetime) -> None:
         before = now - dt.timedelta(days=self._bounds.held_days)
-        change = _end(DeliveryState.DEAD, HELD_TOO_LONG, now)
+        change = end(DeliveryState.DEAD, HELD_TOO_LONG, now)
         ended = await self._store.in_background(
             end_oldest, self._store.deliveries, service, BATCH, change, before
         )
@@ -190,7 +182,7 @@ class Keeper:
         size = await store.in_background(mean_bytes, store, account, total, bytes_most)
         excess = total - (min(most, int(bytes_most / size)) if size else most)
         given_up = 0
-        change = _end(DeliveryState.DEAD, TOO_MANY, now)
+        change = end(DeliveryState.DEAD, TOO_MANY, now)
         while given_up < excess:
             [(fullest, _)] = counts.most_common(1)
             part = min(BATCH, excess - given_up)
@@ -207,9 +199,12 @@ class Keeper:
 
 
 def out_of_step(services: Collection[Document]) -> list[Document]:
-    """List the services with deliveries that may be held, or are to be. Raises PyMongoError."""
-    holds = {"health.holds": True, "state": {"$ne": ServiceState.DELETED.value}}
-    wanted = {"$or": [{"state": ServiceState.DISABLED.value}, holds]}
+    """List the services with deliveries that may be held, or are to be held or cancelled.
+
+    Raises PyMongoError.
+    """
+    takes_none = {"$in": [ServiceState.DISABLED.value, ServiceState.DELETED.value]}
+    wanted = {"cleared_at": None, "$or": [{"state": takes_none}, {"health.holds": True}]}
     return list(services.find(wanted, {"state": 1, "disabled_at": 1}))
 
 
@@ -250,8 +245,7 @@ def all_open_again(services: Collection[Document], service: str, now: dt.datetim
 
 def all_services(services: Collection[Document]) -> list[tuple[str, str]]:
     """List the services that are not deleted, each with its account. Raises PyMongoError."""
-    there = {"state": {"$ne": ServiceState.DELETED.value}}
-    return [(each["_id"], each["account"]) for each in services.find(there, {"account": 1})]
+    return [(each["_id"], each["account"]) for each in services.find(NOT_DELETED, {"account": 1})]
 
 
 def open_and_held(deliveries: Collection[Document], service: str) -> tuple[int, int]:
@@ -307,12 +301,12 @@ def mean_bytes(store: Store, account: str, total: int, bytes_most: int) -> float
     return float(next((each["mean"] for each in sizes), 0.0))
 
 
-def keep_counts(
-    alerts: Collection[Document], counted: Mapping[str, Document], now: dt.datetime
-) -> None:
-    """Keep what was counted for who asks. Raises PyMongoError."""
-    kept = {"at": now, "services": dict(counted)}
-    alerts.update_one({"_id": COUNTS}, {"$set": kept}, upsert=True)
+def keep_counts(alerts: Collection[Document], counted: Mapping[str, Document]) -> None:
+    """Keep what was counted for who asks; where it is as before nothing is written.
+
+    Raises PyMongoError.
+    """
+    alerts.update_one({"_id": COUNTS}, {"$set": {"services": dict(counted)}}, upsert=True)
 
 
 def note_given_up(
@@ -329,5 +323,6 @@ def _oldest(deliveries: Collection[Document], service: str, state: str, most: in
     return [each["_id"] for each in found.sort(order).batch_size(most)]
 
 
-def _end(state: DeliveryState, why: str, now: dt.datetime) -> dict[str, Any]:
+def end(state: DeliveryState, why: str, now: dt.datetime) -> Document:
+    """Write what a delivery becomes that no attempt ended."""
     return {"state": state.value, "why": why, "ended_at": now}

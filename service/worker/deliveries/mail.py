@@ -18,11 +18,7 @@ more, under the same Message-ID.
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-import random
-from collections.abc import Callable, Sequence
-from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import format_datetime
 
@@ -34,7 +30,6 @@ from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
-from tracking.errors import AWAY
 
 PERIOD_SECONDS = 5.0
 TIMEOUT_SECONDS = 30.0
@@ -61,23 +56,11 @@ def write_mail(mails: Collection[Document], name: str, to: str, subject: str, te
 
 
 class Mailer:
-    """Sends what is written down, until cancelled."""
+    """Sends what is written down."""
 
-    def __init__(
-        self, store: Store, smtp: Mail, is_ours: Callable[[], bool] = lambda: True
-    ) -> None:
-        """`is_ours`: whether this process is to look for mails."""
+    def __init__(self, store: Store, smtp: Mail) -> None:
         self._store = store
         self._smtp = smtp
-        self._is_ours = is_ours
-
-    async def run(self) -> None:
-        """Send every few seconds, until cancelled."""
-        while True:
-            if self._smtp.host and self._is_ours():
-                with suppress(*AWAY):  # said elsewhere; mails wait
-                    await self.look()
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
 
     async def look(self) -> None:
         """Send the mails that are due. Raises ResultsDown."""
@@ -91,7 +74,7 @@ class Mailer:
             given_up = bool(error) and now - mail["made_at"] >= GIVE_UP_AFTER
             if error:
                 event = Event.MAIL_LOST if given_up else Event.MAIL_WAITS
-                emit(event, mail=mail["_id"], error=error, server=f"{self._smtp.host}")
+                emit(event, mail=mail["_id"], error=error, server=self._smtp.host)
             ended_at = now if given_up or not error else None
             next_at = now + min(CAP, FIRST * 2 ** min(mail["tries"] - 1, 10))
             change = {"ended_at": ended_at, "next_at": next_at, "error": error}
@@ -144,8 +127,3 @@ def message_of(smtp: Mail, mail: Document) -> EmailMessage:
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(mail["text"])
     return message
-
-
-def waiting_mails(mails: Collection[Document]) -> Sequence[Document]:
-    """List the mails that are not sent, the oldest first. Raises PyMongoError."""
-    return list(mails.find({"ended_at": None}).sort("made_at"))

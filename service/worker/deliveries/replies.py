@@ -27,7 +27,7 @@ from limits.archive import Ended
 from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.operation_ends import told_of
 from service.worker.deliveries.outbox import insert
-from service.worker.deliveries.service import ServiceState
+from service.worker.deliveries.service import NOT_DELETED
 from service.worker.deliveries.subscriptions import readable
 from service.worker.results.database import Collections, Document
 from service.worker.results.operations import NotArchivable, find_operation, read_ended
@@ -51,8 +51,7 @@ def claim(stores: Collections, identity: str, status: str | None) -> Document | 
     if not document or not document.get("webhook") or not document.get("cancels"):
         return None
     named = {"account": document["account"], "name": document["webhook"]}
-    found = stores.services.find_one(named | {"state": {"$ne": ServiceState.DELETED.value}})
-    service = None if found is None else readable(found)
+    service = next(readable(stores.services.find({**NOT_DELETED, **named}).limit(1)), None)
     if service is None:
         return None
     told = told_of(document["_id"], document, service)

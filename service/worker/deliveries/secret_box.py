@@ -9,14 +9,12 @@ one in front. A text is `ID:BASE64`, of 12 random bytes and what AES-GCM made. I
 from __future__ import annotations
 
 import base64
-import binascii
-import re
 import secrets
 from collections.abc import Mapping
 
-KEY_BYTES = 32
+from service.config.webhooks_checks import KEY_BYTES, key_in
+
 _NONCE_BYTES = 12
-_KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/=]+)")
 
 
 class BadKeys(ValueError):
@@ -54,16 +52,13 @@ class SecretBox:
         """Read keys as they are set. Raises BadKeys."""
         keys: dict[str, bytes] = {}
         for position, word in enumerate(text.split(), start=1):
-            found = _KEY.fullmatch(word)
-            try:
-                key = base64.b64decode(found[2], validate=True) if found else b""
-            except binascii.Error:
-                key = b""
-            if found is None or len(key) != KEY_BYTES:
+            found = key_in(word)
+            if found is None:
                 raise BadKeys(f"key {position} is not ID:BASE64 of {KEY_BYTES} bytes")
-            if found[1] in keys:
-                raise BadKeys(f"two keys are called {found[1]!r}")
-            keys[found[1]] = key
+            name, key = found
+            if name in keys:
+                raise BadKeys(f"two keys are called {name!r}")
+            keys[name] = key
         return cls(keys)
 
     def closed(self, secret: str, owner: str) -> str:

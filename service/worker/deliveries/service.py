@@ -47,6 +47,13 @@ class ServiceState(StrEnum):
     DELETED = "deleted"
 
 
+NOT_DELETED: Mapping[str, Any] = {
+    "cleared_at": None,
+    "state": {"$ne": ServiceState.DELETED.value},
+}
+"""Finds services that are not deleted, over the index of those that are not cleared either."""
+
+
 class SealedSecret(NamedTuple):
     """A secret as it is stored (secret_box.py). It signs until `ends_at`, None: until replaced."""
 

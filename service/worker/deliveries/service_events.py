@@ -21,7 +21,7 @@ from service.worker.deliveries.alert_texts import site_of
 from service.worker.deliveries.delivery import event_id
 from service.worker.deliveries.health import takes_new
 from service.worker.deliveries.outbox import Inserted, Told, delivery_of, insert
-from service.worker.deliveries.service import Format, Service, ServiceState
+from service.worker.deliveries.service import NOT_DELETED, Format, Service
 from service.worker.deliveries.subscriptions import readable
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
@@ -82,8 +82,4 @@ def wants(service: Service, event: EventName) -> bool:
 
 def services_of(stores: Collections, account: str) -> Iterator[Service]:
     """Read the services of an account that are not deleted. Raises PyMongoError."""
-    for document in stores.services.find(
-        {"account": account, "state": {"$ne": ServiceState.DELETED.value}}
-    ):
-        if service := readable(document):
-            yield service
+    return readable(stores.services.find({**NOT_DELETED, "account": account}))

@@ -15,7 +15,7 @@ from pymongo.cursor import Cursor
 
 from service.worker.deliveries.delivery import FINAL
 from service.worker.deliveries.keeper import COUNTS, HOLDS, OPEN
-from service.worker.deliveries.service import ServiceState
+from service.worker.deliveries.service import NOT_DELETED
 from service.worker.results.database import Collections, Document
 
 DAY = dt.timedelta(days=1)
@@ -43,7 +43,7 @@ def standing_of(store: Collections, now: dt.datetime) -> Standing:
     for each in (counted.get("services") or {}).values():
         deliveries.update({state: each[state] for state in (OPEN, HOLDS)})
     grouped: Pipeline = [
-        {"$match": {"state": {"$ne": ServiceState.DELETED.value}}},
+        {"$match": NOT_DELETED},
         {"$group": {"_id": "$state", "n": {"$sum": 1}}},
     ]
     services = Counter({each["_id"]: each["n"] for each in store.services.aggregate(grouped)})

@@ -12,7 +12,7 @@ that wants to hear.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from redis.asyncio import Redis
@@ -174,15 +174,25 @@ class Subscriptions:
 def read_services(stores: Collections) -> Found:
     """Read all services, and which deleted ones left something. Raises PyMongoError."""
     revision = read_revision(stores.limits)
-    services, deleted = dict[str, Service](), dict[Line, dt.datetime]()
+    there, deleted = list[Document](), dict[Line, dt.datetime]()
     for document in stores.services.find({"cleared_at": None}):
         if document.get("state") == ServiceState.DELETED:
             deleted[service_line(document["_id"])] = document.get("deleted_at") or dt.datetime.now(
                 dt.UTC
             )
-        elif (service := readable(document)) is not None:
-            services[service.id] = service
-    return Found(revision, services, deleted)
+        else:
+            there.append(document)
+    return Found(revision, {each.id: each for each in readable(there)}, deleted)
+
+
+def readable(documents: Iterable[Document]) -> Iterator[Service]:
+    """Read documents of services; the others go on without what is none, which the log tells."""
+    for each in documents:
+        try:
+            yield service_in(each)
+        except (LookupError, TypeError, ValueError) as error:
+            # Of a later version, or of a person.
+            emit_unexpected(error, document=str(each.get("_id")))
 
 
 async def announce(store: Store, redis: Redis, line: Line = _NO_LINE) -> None:
@@ -192,16 +202,6 @@ async def announce(store: Store, redis: Redis, line: Line = _NO_LINE) -> None:
     """
     revision = await store.in_background(note_change, store.limits)
     await Pauses(redis, lambda _: Rules(kind=DELIVERY)).revise(line, revision)
-
-
-def readable(document: Document) -> Service | None:
-    """Read a service; None of what somebody else wrote, which is logged."""
-    try:
-        return service_in(document)
-    except (LookupError, TypeError, ValueError) as error:
-        # Of a later version, or of a person: the others go on.
-        emit_unexpected(error, document=str(document.get("_id")))
-        return None
 
 
 def _hears(service: Service) -> bool:

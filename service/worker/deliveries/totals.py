@@ -19,12 +19,8 @@ second process, makes it no worse.
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -46,7 +42,6 @@ from service.worker.deliveries.standing import (
 )
 from service.worker.results.connection import Store, patiently
 from service.worker.results.database import Collections, Document, upsert_each
-from tracking.errors import AWAY
 
 PERIOD_SECONDS = 60.0
 PART = dt.timedelta(minutes=10)
@@ -65,27 +60,15 @@ CURSOR = "totals"
 
 
 class Totals:
-    """Counts, and writes digests, until cancelled."""
+    """Counts, and writes digests."""
 
-    def __init__(
-        self, store: Store, addresses: Addresses, is_ours: Callable[[], bool] = lambda: True
-    ) -> None:
-        """`is_ours`: whether this process is the one that counts."""
+    def __init__(self, store: Store, addresses: Addresses) -> None:
         self._store = store
         self._addresses = addresses
-        self._is_ours = is_ours
 
-    async def run(self) -> None:
-        """Count what is over, every minute, until cancelled."""
-        while True:
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
-            if self._is_ours():
-                with suppress(*AWAY):  # said elsewhere; it is counted later
-                    await self.look(dt.datetime.now(dt.UTC))
-
-    async def look(self, now: dt.datetime) -> None:
+    async def look(self, now: dt.datetime | None = None) -> None:
         """Count what is over, and write the digests of days that are. Raises ResultsDown."""
-        store = self._store
+        now, store = now or dt.datetime.now(dt.UTC), self._store
         until = beginning(now - SETTLES, PART)
         cursor = await store.in_background(read_cursor, store.alerts)
         counted = cursor.get("until") or until - BEGINS_BEFORE
@@ -94,12 +77,12 @@ class Totals:
             while at < until:
                 await store.in_background(patiently, PATIENCE_SECONDS, partial(count, store, at))
                 at += PART
-            await store.in_background(fold, store.statistics, until - 2 * DAY)
             await store.in_background(keep_cursor, store.alerts, {"until": until})
         today = beginning(until - COUNTED_AGAIN, DAY)
         day = cursor.get("day") or today
         while day < today:
             await self._write_digests(day)
+            await store.in_background(fold, store.statistics, day - DAY)
             day += DAY
         if day != cursor.get("day"):
             await store.in_background(keep_cursor, store.alerts, {"day": day})
@@ -146,11 +129,12 @@ def _raise(at: dt.datetime, key: tuple[str, str], counter: Counter[str]) -> Docu
     return {"$max": figures, "$setOnInsert": named} if figures else {"$setOnInsert": named}
 
 
-def fold(statistics: Collection[Document], before: dt.datetime) -> None:
-    """Add up the parts of days that began before then. Raises PyMongoError."""
-    for each in statistics.find({"day": {"$lte": before}, "parts": {"$exists": True}}):
+def fold(statistics: Collection[Document], day: dt.datetime) -> None:
+    """Add up the parts of a day, which nobody counts any more. Raises PyMongoError."""
+    for each in days_on(statistics, day):
         change = {"$set": {"counts": dict(figures_of(each))}, "$unset": {"parts": ""}}
-        statistics.update_one({"_id": each["_id"], "parts": each["parts"]}, change)
+        if parts := each.get("parts"):
+            statistics.update_one({"_id": each["_id"], "parts": parts}, change)
 
 
 def write_digests(

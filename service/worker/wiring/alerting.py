@@ -3,7 +3,7 @@
 ================= =================================================================================
 task              does
 ================= =================================================================================
-`held deliveries` holds what is to be delivered to disabled services, and bounds what accounts have
+`held deliveries` holds or cancels what no service takes any more, and bounds what accounts have
 `alerts`          has people hear of trouble, and of its end
 `mails`           sends what is written down for them
 `totals`          counts what became of deliveries, and writes the digests of a day
@@ -14,8 +14,11 @@ One process does it at a time, the one that archives; two at once make nothing t
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from redis.asyncio import Redis
 
@@ -24,6 +27,7 @@ from limits.admin.pause import Pauses
 from service.config.domain import courier_settings, rules_for
 from service.config.schema import Config
 from service.observe.background import Background
+from service.worker.deliveries import alerts, keeper, mail, totals
 from service.worker.deliveries.alerts import Addresses, Alerts
 from service.worker.deliveries.keeper import Bounds, Keeper
 from service.worker.deliveries.mail import Mailer
@@ -31,7 +35,10 @@ from service.worker.deliveries.service_events import ServiceEvents
 from service.worker.deliveries.subscriptions import announce
 from service.worker.deliveries.totals import Totals
 from service.worker.results.connection import Store
+from tracking.errors import AWAY
 from tracking.line import courier_line
+
+Look = Callable[[], Awaitable[None]]
 
 
 def start_looking_after(
@@ -42,16 +49,33 @@ def start_looking_after(
     is_ours: Callable[[], bool],
 ) -> None:
     """Start all of it; `is_ours`: whether this process is the one that does it."""
-    webhooks, mail = config.webhooks, config.mail
+    webhooks, smtp = config.webhooks, config.mail
     bounds = Bounds(webhooks.open_most, webhooks.open_gib, webhooks.keep_days)
-    changed = functools.partial(announce, store, redis)
-    addresses = Addresses(by_mail=bool(mail.host), operators=mail.operators)
-    refused = refused_by(config, redis)
-    background.start("held deliveries", Keeper(store, bounds, changed, is_ours).run)
-    alerts = Alerts(store, addresses, refused, ServiceEvents(store), is_ours)
-    background.start("alerts", alerts.run)
-    background.start("mails", Mailer(store, mail, is_ours).run)
-    background.start("totals", Totals(store, addresses, is_ours).run)
+    addresses = Addresses(by_mail=bool(smtp.host), operators=smtp.operators)
+    looks: dict[str, tuple[Look, float]] = {
+        "held deliveries": (
+            Keeper(store, bounds, functools.partial(announce, store, redis)).look,
+            keeper.PERIOD_SECONDS,
+        ),
+        "alerts": (
+            Alerts(store, addresses, refused_by(config, redis), ServiceEvents(store)).look,
+            alerts.PERIOD_SECONDS,
+        ),
+        "totals": (Totals(store, addresses).look, totals.PERIOD_SECONDS),
+    }
+    if smtp.host:
+        looks["mails"] = Mailer(store, smtp).look, mail.PERIOD_SECONDS
+    for name, (look, seconds) in looks.items():
+        background.start(name, functools.partial(_again_and_again, look, seconds, is_ours))
+
+
+async def _again_and_again(look: Look, seconds: float, is_ours: Callable[[], bool]) -> None:
+    """Look about every so many seconds, until cancelled."""
+    while True:
+        await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
+        if is_ours():
+            with suppress(*AWAY):  # said elsewhere; the next look does it
+                await look()
 
 
 def refused_by(config: Config, redis: Redis) -> Callable[[], Awaitable[Sequence[str]]]:

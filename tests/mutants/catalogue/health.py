@@ -100,7 +100,7 @@ MUTANTS = (
         name="an alert is resolved by the first delivery that arrives",
         breaks="F20",
         where=FOLDER + "health.py",
-        old="return Step.RESOLVE if now - alert.well_since >= rest else None",
+        old="return Step.RESOLVE if now - alert.well_since >= REST else None",
         new="return Step.RESOLVE",
         tests=(ALERTS + "test_it_is_resolved_once_it_was_well_for_a_quarter_of_an_hour",),
     ),

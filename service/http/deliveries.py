@@ -11,14 +11,19 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from service.http.backend.operators import behind, read_behind
+from service.http.backend.operators import cursor_of
 from service.http.callers import Callers, owner_of
 from service.http.exchange import (
+    CURSOR,
+    MOMENT,
+    TIME,
     About,
     Problem,
     Route,
     answer,
+    in_utc,
     parameters_of,
+    place_of,
     read_body,
     read_query,
 )
@@ -62,9 +67,7 @@ _EVENT = Literal[
     "service.disabled",
     "service.recovered",
 ]
-_MOMENT = Annotated[dt.datetime, Meta(tz=True)]
 _LIMIT = Annotated[int, Meta(ge=1, le=PAGE_MOST)]
-_TIME = "a time with its zone, like 2026-05-04T08:00:00Z"
 
 
 class MeantDeliveries(msgspec.Struct, forbid_unknown_fields=True):
@@ -82,13 +85,9 @@ class MeantDeliveries(msgspec.Struct, forbid_unknown_fields=True):
     parcel: Annotated[
         str | None, Meta(description="a parcel as SLUG:NUMBER", examples=["usps:94055"])
     ] = None
-    since: Annotated[_MOMENT | None, Meta(description=f"{_TIME}: what happened from then on")] = (
-        None
-    )
-    until: Annotated[_MOMENT | None, Meta(description=f"{_TIME}: what happened before")] = None
-    cursor: Annotated[
-        str | None, Meta(description="the cursor of the answer before: what follows it")
-    ] = None
+    since: Annotated[MOMENT | None, Meta(description=f"{TIME}: what happened from then on")] = None
+    until: Annotated[MOMENT | None, Meta(description=f"{TIME}: what happened before")] = None
+    cursor: CURSOR = None
 
 
 class ListedDeliveries(MeantDeliveries):
@@ -195,8 +194,8 @@ class DeliveryRoutes:
         which = await self._which(account, wanted, HTTPStatus.BAD_REQUEST)
         found = await in_thread(deliveries_of, self._stores, which, wanted.limit)
         names = await in_thread(names_of_services, self._stores, found)
-        more = found[-1] if len(found) == wanted.limit else None
-        cursor = None if more is None else behind({"at": more.made_at, "_id": more.id})
+        more = len(found) == wanted.limit
+        cursor = cursor_of(found[-1].made_at, found[-1].id) if more else None
         return answer(DeliveryPage([_now_of(each, names) for each in found], cursor))
 
     async def one(self, request: web.Request) -> web.Response:
@@ -227,8 +226,7 @@ class DeliveryRoutes:
         which = await self._which(who.account, chosen, status)
         bounds = (ACT_SECONDS, RESENT_MOST)
         came = await in_thread(resend_all, self._stores, who, which, *bounds)
-        at = came.behind
-        cursor = None if at is None else behind({"at": at[0], "_id": at[1]})
+        cursor = None if came.behind is None else cursor_of(*came.behind)
         failures = [NotResent(*each) for each in came.failures.items()]
         return answer(ResentNow(came.done, came.failed, failures, cursor))
 
@@ -245,13 +243,7 @@ class DeliveryRoutes:
         )
 
     async def _which(self, account: Account, meant: MeantDeliveries, status: HTTPStatus) -> Which:
-        cursor, service = None, None
-        if meant.cursor is not None:
-            try:
-                cursor = read_behind(meant.cursor)
-            except ValueError as error:
-                why = "cursor is what the answer before named as its cursor"
-                raise Problem(status, why, parameter="cursor") from error
+        cursor, service = place_of(meant.cursor, status), None
         if meant.service is not None:
             try:
                 found = await in_thread(self._services.named, account, meant.service)
@@ -264,8 +256,8 @@ class DeliveryRoutes:
             None if meant.state is None else DeliveryState(meant.state),
             None if meant.event is None else EventName(meant.event),
             meant.parcel,
-            _in_utc(meant.since, "since", status),
-            _in_utc(meant.until, "until", status),
+            in_utc(meant.since, "since", status),
+            in_utc(meant.until, "until", status),
             cursor,
         )
 
@@ -278,13 +270,6 @@ def _whole(found: ShownDelivery) -> WholeDelivery:
     body = None if found.body is None else found.body.decode("utf-8", "backslashreplace")
     attempts = [AttemptMade(**attempt_members(each)) for each in found.attempts]
     return WholeDelivery(**members(found.delivery, found.service), body=body, attempts=attempts)
-
-
-def _in_utc(moment: dt.datetime | None, name: str, status: HTTPStatus) -> dt.datetime | None:
-    try:
-        return moment and moment.astimezone(dt.UTC)  # of the years 1 and 9999 some times have none
-    except OverflowError as error:
-        raise Problem(status, f"{name} is {_TIME}", parameter=name) from error
 
 
 def _unknown() -> Problem:

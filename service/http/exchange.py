@@ -20,14 +20,16 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
+from msgspec import Meta
 from msgspec.structs import fields
 
+from service.http.backend.operators import read_behind
 from service.observe.log import emit_unexpected
 from service.operator.keys import Scope
 from service.operator.put import read_posted
@@ -316,6 +318,28 @@ def seconds_of(request: web.Request, name: str, most: float) -> float | None:
         if 0 <= (seconds := float(text)) <= most:
             return seconds
     raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is a number of seconds from 0 to {most:g}")
+
+
+TIME = "a time with its zone, like 2026-05-04T08:00:00Z"
+MOMENT = Annotated[dt.datetime, Meta(tz=True)]
+CURSOR = Annotated[str | None, Meta(description="the cursor of the answer before: what follows it")]
+
+
+def in_utc(moment: dt.datetime | None, name: str, status: HTTPStatus) -> dt.datetime | None:
+    """Write the time that a member names in UTC; None is none. Raises Problem."""
+    try:
+        return moment and moment.astimezone(dt.UTC)  # of the years 1 and 9999 some times have none
+    except OverflowError as error:
+        raise Problem(status, f"{name} is {TIME}", parameter=name) from error
+
+
+def place_of(cursor: str | None, status: HTTPStatus) -> tuple[dt.datetime, str] | None:
+    """Read behind which time and id a page begins; None without a cursor. Raises Problem."""
+    try:
+        return None if cursor is None else read_behind(cursor)
+    except ValueError as error:
+        why = "cursor is what the answer before named as its cursor"
+        raise Problem(status, why, parameter="cursor") from error
 
 
 def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:

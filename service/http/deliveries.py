@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -27,7 +28,6 @@ from service.http.exchange import (
     read_body,
     read_query,
 )
-from service.operator.accounts import NotDone
 from service.operator.audit import Operator
 from service.operator.connections import Collections, in_thread
 from service.operator.deliveries import (
@@ -201,10 +201,8 @@ class DeliveryRoutes:
     async def one(self, request: web.Request) -> web.Response:
         """Show all of one. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
-        try:
+        with _knowing():
             found = await in_thread(show, self._stores, account, request.match_info["id"])
-        except UnknownDelivery as error:
-            raise _unknown() from error
         return answer(_whole(found))
 
     async def resend(self, request: web.Request) -> web.Response:
@@ -232,12 +230,8 @@ class DeliveryRoutes:
 
     async def _act(self, request: web.Request, act: _Act, status: HTTPStatus) -> web.Response:
         who = owner_of(self._callers, request, Scope.HOOKS)
-        try:
+        with _knowing():
             done = await in_thread(act, self._stores, who, who.account, request.match_info["id"])
-        except UnknownDelivery as error:
-            raise _unknown() from error
-        except NotDone as error:
-            raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
         return answer(
             _now_of(done, await in_thread(names_of_services, self._stores, [done])), status
         )
@@ -272,9 +266,14 @@ def _whole(found: ShownDelivery) -> WholeDelivery:
     return WholeDelivery(**members(found.delivery, found.service), body=body, attempts=attempts)
 
 
-def _unknown() -> Problem:
-    why = "there is no such delivery, or it is over for long: GET /v1/deliveries lists them"
-    return Problem(HTTPStatus.NOT_FOUND, why)
+@contextlib.contextmanager
+def _knowing() -> Iterator[None]:
+    """Say that there is no such delivery as a problem."""
+    try:
+        yield
+    except UnknownDelivery as error:
+        why = "there is no such delivery, or it is over for long: GET /v1/deliveries lists them"
+        raise Problem(HTTPStatus.NOT_FOUND, why) from error
 
 
 _LIST = About(

@@ -31,6 +31,7 @@ from msgspec.structs import fields
 
 from service.http.backend.operators import read_behind
 from service.observe.log import emit_unexpected
+from service.operator.accounts import NotDone
 from service.operator.keys import Scope
 from service.operator.put import read_posted
 from tracking.errors import MalformedJob, StoreError
@@ -145,6 +146,8 @@ def _problem_of(error: Exception, name: str) -> Problem:
             return Problem(status, _DETAILS.get(status, error.reason), headers)
         case StoreError():
             return come_later(f"{error}")
+        case NotDone():
+            return Problem(HTTPStatus.CONFLICT, f"{error}")
     emit_unexpected(error, request=name)
     detail = "this is a defect of the service: its log says more under this X-Request-Id"
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)

@@ -22,7 +22,6 @@ from service.http.exchange import (
     come_later,
     read_body,
 )
-from service.operator.accounts import NotDone
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
 from service.operator.service_view import view_of
@@ -303,7 +302,7 @@ def _secret_of(made: Made) -> str:
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Say what was not done as a problem."""
+    """Say what was not done as a problem, where that is no conflict."""
     try:
         yield
     except UnknownService as error:
@@ -316,8 +315,6 @@ def _refusing() -> Iterator[None]:
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", _later()) from error
     except NoKeys as error:
         raise come_later(f"{error}") from error
-    except NotDone as error:
-        raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
 
 
 def _later() -> dict[str, str]:

@@ -70,6 +70,11 @@ def come_later(why: str, **more: Any) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later, **more)
 
 
+def malformed(error: MalformedJob, status: HTTPStatus) -> Problem:
+    """Make the problem of a request that means nothing."""
+    return Problem(status, error.detail, reason=error.reason)
+
+
 PROBLEM = "application/problem+json"
 
 ALWAYS = {
@@ -258,7 +263,7 @@ def json_of(body: bytes) -> object:
     try:
         return read_posted(body)
     except MalformedJob as error:
-        raise Problem(HTTPStatus.BAD_REQUEST, error.detail, reason=error.reason) from error
+        raise malformed(error, HTTPStatus.BAD_REQUEST) from error
 
 
 _YES, _NO = frozenset({"1", "true"}), frozenset({"", "0", "false"})

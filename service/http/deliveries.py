@@ -172,8 +172,8 @@ _Act = Callable[[Collections, Operator, Account, str], Delivery]
 class DeliveryRoutes:
     """The routes."""
 
-    def __init__(self, stores: Collections, services: Services, callers: Callers) -> None:
-        self._stores = stores
+    def __init__(self, services: Services, callers: Callers) -> None:
+        self._stores = services.stores
         self._services = services
         self._callers = callers
 

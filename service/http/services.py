@@ -22,9 +22,9 @@ from service.http.exchange import (
     come_later,
     read_body,
 )
-from service.operator.connections import Collections, in_thread
+from service.operator.connections import in_thread
 from service.operator.keys import Scope
-from service.operator.service_view import view_of
+from service.operator.service_view import whole_members
 from service.operator.services import (
     BadWish,
     Made,
@@ -200,8 +200,7 @@ class TestPut(msgspec.Struct):
 class ServiceRoutes:
     """The routes."""
 
-    def __init__(self, stores: Collections, services: Services, callers: Callers) -> None:
-        self._stores = stores
+    def __init__(self, services: Services, callers: Callers) -> None:
         self._services = services
         self._callers = callers
 
@@ -228,10 +227,8 @@ class ServiceRoutes:
         """Show one. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
         with _refusing():
-            found = await in_thread(self._services.named, account, request.match_info["name"])
-        view = await in_thread(view_of, self._stores, found)
-        days = [DayOfService(*each) for each in view.days]
-        told = members(found) | view._asdict() | {"days": days}
+            name = request.match_info["name"]
+            told = await in_thread(whole_members, self._services, account, name)
         return answer(WholeService(**told))
 
     async def make(self, request: web.Request) -> web.Response:

@@ -128,16 +128,16 @@ class Services:
 
     def __init__(self, config: Config, stores: Collections) -> None:
         self._config = config
-        self._stores = stores
+        self.stores = stores
 
     def of(self, account: Account) -> list[Service]:
         """List an account's services by name."""
-        found = self._stores.services.find(_live(account)).sort("name")
+        found = self.stores.services.find(_live(account)).sort("name")
         return [service_in(each) for each in found]
 
     def named(self, account: Account, name: str) -> Service:
         """Find one service. Raises UnknownService."""
-        found = self._stores.services.find_one(_live(account, name))
+        found = self.stores.services.find_one(_live(account, name))
         if found is None:
             raise _unknown(name)
         return service_in(found)
@@ -149,15 +149,15 @@ class Services:
                 raise BadWish("name", "write 1 to 20 of a-z and 0-9")
             if "destination" not in wishes:
                 raise BadWish("destination", "say where deliveries go: https://…")
-            insist_on(self._stores, account)
+            insist_on(self.stores, account)
             box, wished = _box_of(self._config), read_wishes(self._config, account, wishes)
             secret, document = new_secret(), self._plain(account, name)
             document |= wished | _secrets([box.closed(secret, document["_id"])])
-            make_indexes(self._stores.services, indexes_for(names_of(self._config))["services"])
+            make_indexes(self.stores.services, indexes_for(names_of(self._config))["services"])
             self._insert(account, document)
             outcome["service"] = document["_id"]
             try:
-                insist_on(self._stores, account)
+                insist_on(self.stores, account)
             except NotDone:
                 self._end_all({"_id": document["_id"]})
                 raise
@@ -169,7 +169,7 @@ class Services:
             wished = read_wishes(self._config, account, wishes)
             if not wished:
                 return Made(self.named(account, name))
-            changed = self._stores.services.find_one_and_update(
+            changed = self.stores.services.find_one_and_update(
                 _live(account, name), {"$set": wished}, return_document=ReturnDocument.AFTER
             )
             if changed is None:
@@ -216,7 +216,7 @@ class Services:
                     raise ServiceConflict(f"{why}, at {before[-1]['ends_at']:%H:%M} UTC")
                 made = _secrets([box.closed(secret, service.id)])["secrets"]
                 # Of two who rotate at once the second sees what the first has made.
-                changed = self._stores.services.find_one_and_update(
+                changed = self.stores.services.find_one_and_update(
                     _live(account, name) | {"_id": service.id, "secrets": _as_kept(service)},
                     {"$set": {"secrets": made + before}},
                     return_document=ReturnDocument.AFTER,
@@ -245,8 +245,8 @@ class Services:
                 made_at=now,
                 next_at=now,
             )
-            self._stores.events.insert_one(written)
-            self._stores.deliveries.insert_one(delivery_document(made))
+            self.stores.events.insert_one(written)
+            self.stores.deliveries.insert_one(delivery_document(made))
             outcome["delivery"] = made.id
         return made
 
@@ -257,7 +257,7 @@ class Services:
         if wishes is not None:
             target["set"] = sorted(wishes)
             target |= {each: wishes[each] for each in ("state", "events") if each in wishes}
-        return recorded(self._stores.audit, who, act, target)
+        return recorded(self.stores.audit, who, act, target)
 
     def _plain(self, account: Account, name: str) -> Document:
         webhooks = self._config.webhooks
@@ -280,7 +280,7 @@ class Services:
         for _ in range(TRIES):
             document |= self._place(account)
             try:
-                self._stores.services.insert_one(document)
+                self.stores.services.insert_one(document)
             except DuplicateKeyError as error:
                 if "name" in (error.details or {}).get("keyPattern", {}):
                     name = document["name"]
@@ -292,7 +292,7 @@ class Services:
 
     def _place(self, account: Account) -> Document:
         """Find a free place among those that an account has, and the next of today."""
-        webhooks, services = self._config.webhooks, self._stores.services
+        webhooks, services = self._config.webhooks, self.stores.services
         taken = {each.get("slot") for each in services.find(_live(account), {"slot": 1})}
         slot = next((each for each in range(webhooks.services_most) if each not in taken), None)
         # More than may be are there where the setting was lowered.
@@ -315,14 +315,14 @@ class Services:
             "secrets": [],
             "headers": {},
         }
-        ended = self._stores.services.update_many(which, {"$set": gone, "$unset": {"live": ""}})
+        ended = self.stores.services.update_many(which, {"$set": gone, "$unset": {"live": ""}})
         return ended.modified_count
 
     def _cancel(self, services: list[Service]) -> None:
         ends = time.monotonic() + CANCEL_SECONDS
         for each in services:
             while time.monotonic() < ends:
-                if cancel_some(self._stores.deliveries, each.id) < BATCH:
+                if cancel_some(self.stores.deliveries, each.id) < BATCH:
                     break
 
     def _announced(
@@ -334,7 +334,7 @@ class Services:
         goes_on: bool = False,
     ) -> Made:
         """Have every process hear of it; `goes_on` ends what stopped its line."""
-        revision, now = note_change(self._stores.limits), _now()
+        revision, now = note_change(self.stores.limits), _now()
 
         async def announce() -> tuple[str, ...]:
             async with redis_of(self._config) as redis:

@@ -34,10 +34,8 @@ from service.operator.deliveries import (
     Delivery,
     DeliveryState,
     EventName,
-    ShownDelivery,
     UnknownDelivery,
     Which,
-    attempt_members,
     cancel,
     deliveries_of,
     members,
@@ -202,8 +200,8 @@ class DeliveryRoutes:
         """Show all of one. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
         with _knowing():
-            found = await in_thread(show, self._stores, account, request.match_info["id"])
-        return answer(_whole(found))
+            told = await in_thread(show, self._stores, account, request.match_info["id"])
+        return answer(WholeDelivery(**told))
 
     async def resend(self, request: web.Request) -> web.Response:
         """Have one sent now. Raises Problem, StoreError."""
@@ -257,13 +255,7 @@ class DeliveryRoutes:
 
 
 def _now_of(delivery: Delivery, names: Mapping[str, str]) -> DeliveryNow:
-    return DeliveryNow(**members(delivery, names.get(delivery.service, delivery.service)))
-
-
-def _whole(found: ShownDelivery) -> WholeDelivery:
-    body = None if found.body is None else found.body.decode("utf-8", "backslashreplace")
-    attempts = [AttemptMade(**attempt_members(each)) for each in found.attempts]
-    return WholeDelivery(**members(found.delivery, found.service), body=body, attempts=attempts)
+    return DeliveryNow(**members(delivery, names[delivery.service]))
 
 
 @contextlib.contextmanager

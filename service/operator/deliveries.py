@@ -52,10 +52,8 @@ __all__ = [
     "DeliveryState",
     "EventName",
     "Resent",
-    "ShownDelivery",
     "UnknownDelivery",
     "Which",
-    "attempt_members",
     "attempts_of",
     "cancel",
     "count_failed",
@@ -128,19 +126,6 @@ class Which:
         return {name: each for name, each in plain.items() if given[name] is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class ShownDelivery:
-    """All of one delivery: the name of its service, what is sent, and what was tried.
-
-    `body` is None where it is not kept any more; `attempts` are documents, the first one first.
-    """
-
-    delivery: Delivery
-    service: str
-    body: bytes | None
-    attempts: list[Document]
-
-
 @dataclass(slots=True)
 class Resent:
     """How many deliveries are due again, and by id why others are not, FAILURES_MOST at most.
@@ -168,10 +153,13 @@ def deliveries_of(stores: Collections, which: Which, most: int) -> list[Delivery
 
 
 def names_of_services(stores: Collections, deliveries: Iterable[Delivery]) -> Mapping[str, str]:
-    """Find the names of their services by id, also of deleted ones. Raises PyMongoError."""
+    """Find the names of their services by id, also of deleted ones. Raises PyMongoError.
+
+    An id stands for the name of one that is not stored.
+    """
     ids = sorted({each.service for each in deliveries})
     found = stores.services.find({"_id": {"$in": ids}}, {"name": 1})
-    return {each["_id"]: each["name"] for each in found}
+    return {each: each for each in ids} | {each["_id"]: each["name"] for each in found}
 
 
 def count_failed(stores: Collections, which: Which) -> int:
@@ -200,8 +188,25 @@ def members(delivery: Delivery, service: str) -> dict[str, Any]:
     }
 
 
-def attempt_members(row: Document) -> dict[str, Any]:
-    """Say what an account may know of an attempt."""
+def show(stores: Collections, account: Account, identity: str) -> dict[str, Any]:
+    """Say all that an account may know of one: its members, its body, its attempts.
+
+    `body` is None where it is not kept any more; `attempts` are those of the last days, the first
+    one first. Raises UnknownDelivery, PyMongoError.
+    """
+    delivery = _one(stores, account, identity)
+    service = stores.services.find_one({"_id": delivery.service}) or {}
+    event = stores.events.find_one({"_id": delivery.event}) or {}
+    bodies = event.get("bodies") or {}
+    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD)
+    rows = {"_id": {"$in": attempts_of(delivery)}}
+    return members(delivery, service.get("name", delivery.service)) | {
+        "body": None if body is None else _text_of(body),
+        "attempts": list(map(_attempt_members, stores.attempts.find(rows).sort("at"))),
+    }
+
+
+def _attempt_members(row: Document) -> dict[str, Any]:
     return {
         "number": int(row["_id"].rpartition(".")[2]),
         "at": row["at"],
@@ -209,21 +214,12 @@ def attempt_members(row: Document) -> dict[str, Any]:
         "status": row["status"],
         "failure": row["failure"],
         "headers": dict(row["headers"]),
-        "body": bytes(row["body"]).decode("utf-8", "backslashreplace"),
+        "body": _text_of(row["body"]),
     }
 
 
-def show(stores: Collections, account: Account, identity: str) -> ShownDelivery:
-    """Show one. Raises UnknownDelivery, PyMongoError."""
-    delivery = _one(stores, account, identity)
-    service = stores.services.find_one({"_id": delivery.service}) or {}
-    event = stores.events.find_one({"_id": delivery.event}) or {}
-    bodies = event.get("bodies") or {}
-    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD)
-    rows = {"_id": {"$in": attempts_of(delivery)}}
-    attempts = list(stores.attempts.find(rows).sort("at"))
-    name = service.get("name", delivery.service)
-    return ShownDelivery(delivery, name, None if body is None else bytes(body), attempts)
+def _text_of(body: bytes) -> str:
+    return bytes(body).decode("utf-8", "backslashreplace")
 
 
 def attempts_of(delivery: Delivery) -> list[str]:

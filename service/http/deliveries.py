@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
@@ -55,16 +55,6 @@ RESENT_MOST = 20_000
 ACT_SECONDS = 20.0
 """No further batch is begun after that: proxies give up after a minute."""
 
-_STATE = Literal["open", "held", "delivered", "dead", "cancelled"]
-_EVENT = Literal[
-    "parcel.changed",
-    "parcel.delivered",
-    "parcel.exception",
-    "parcel.expired",
-    "operation.ended",
-    "service.disabled",
-    "service.recovered",
-]
 _LIMIT = Annotated[int, Meta(ge=1, le=PAGE_MOST)]
 
 
@@ -75,10 +65,10 @@ class MeantDeliveries(msgspec.Struct, forbid_unknown_fields=True):
         str | None, Meta(description="the name of a service: only what goes there")
     ] = None
     state: Annotated[
-        _STATE | None, Meta(description="open, held, delivered, dead or cancelled")
+        DeliveryState | None, Meta(description="open, held, delivered, dead or cancelled")
     ] = None
     event: Annotated[
-        _EVENT | None, Meta(description="the name of an event, like parcel.delivered")
+        EventName | None, Meta(description="the name of an event, like parcel.delivered")
     ] = None
     parcel: Annotated[
         str | None, Meta(description="a parcel as SLUG:NUMBER", examples=["usps:94055"])
@@ -107,11 +97,11 @@ class DeliveryNow(msgspec.Struct, kw_only=True):
 
     id: Annotated[str, Meta(description="the header webhook-id of each of its attempts")]
     service: Annotated[str, Meta(description="the name of its service")]
-    event: _EVENT
+    event: EventName
     event_id: Annotated[str, Meta(description="the same for all services that hear of it")]
     parcel: Annotated[str | None, Meta(description="SLUG:NUMBER; null for an event of no parcel")]
     operation: Annotated[str | None, Meta(description="the operation that ended, or null")]
-    state: _STATE
+    state: DeliveryState
     why: Annotated[str, Meta(description="why its last attempt failed, or why it ended")]
     made: Annotated[int, Meta(description="attempts that were made")]
     round: Annotated[int, Meta(description="1, and one more with each resend")]
@@ -245,8 +235,8 @@ class DeliveryRoutes:
         return Which(
             account,
             service,
-            None if meant.state is None else DeliveryState(meant.state),
-            None if meant.event is None else EventName(meant.event),
+            meant.state,
+            meant.event,
             meant.parcel,
             in_utc(meant.since, "since", status),
             in_utc(meant.until, "until", status),

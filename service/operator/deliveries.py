@@ -43,7 +43,7 @@ from service.worker.deliveries.delivery import (
 )
 from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
-from service.worker.results.database import Document
+from service.worker.results.database import Document, now_as_kept
 from tracking.request import Account, account_and_id
 
 __all__ = [
@@ -239,8 +239,8 @@ def resend(stores: Collections, who: Operator, account: Account, identity: str) 
             refused = _refused(stores, [delivery])
             if delivery.id in refused:
                 raise NotDone(refused[delivery.id])
-            _keep_bodies(stores, [delivery], _now())
-            due = _due(delivery, _now())
+            _keep_bodies(stores, [delivery])
+            due = _due(delivery, now_as_kept())
             if _changed(stores.deliveries, delivery, due):
                 return due
     raise _restless(identity)
@@ -259,7 +259,9 @@ def cancel(stores: Collections, who: Operator, account: Account, identity: str) 
                     "it has arrived" if delivery.state is DeliveryState.DELIVERED else "it is dead"
                 )
                 raise NotDone(f"{ended}: nothing more is sent, so there is nothing to cancel")
-            over = replace(delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=_now())
+            over = replace(
+                delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=now_as_kept()
+            )
             if _changed(stores.deliveries, delivery, over):
                 return over
     raise _restless(identity)
@@ -289,7 +291,7 @@ def resend_all(
 def stop_all(stores: Collections, wanted: Document, why: str) -> int:
     """Cancel what is open or held of some deliveries; tells how many. Raises PyMongoError."""
     standing = {"state": {"$in": [DeliveryState.OPEN.value, DeliveryState.HELD.value]}}
-    over = {"state": DeliveryState.CANCELLED.value, "why": why, "ended_at": _now()}
+    over = {"state": DeliveryState.CANCELLED.value, "why": why, "ended_at": now_as_kept()}
     return stores.deliveries.update_many(wanted | standing, {"$set": over}).modified_count
 
 
@@ -310,7 +312,7 @@ def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[li
     """Read those that are meant; what was resent is due now, and so it is not read again."""
     left, order = most, [("made_at", ASCENDING), ("_id", ASCENDING)]
     # What is noted from now on is not meant: a destination that fails would never let this end.
-    until = which.until or _now()
+    until = which.until or now_as_kept()
     while left is None or left > 0:
         size = BATCH_SIZE if left is None else min(BATCH_SIZE, left)
         wanted = _asked(stores, replace(which, until=until), ASCENDING, FAILED)
@@ -330,7 +332,7 @@ def _resend_batch(stores: Collections, batch: Sequence[Delivery], resent: Resent
         if each.id in refused:
             resent.refuse(each, refused[each.id])
     good = [each for each in batch if each.id not in refused]
-    _keep_bodies(stores, good, _now())
+    _keep_bodies(stores, good)
     for state in {each.state for each in good}:
         same = [each.id for each in good if each.state is state]
         wanted = {"_id": {"$in": same}, "state": state.value}
@@ -357,12 +359,12 @@ def _due(delivery: Delivery, now: dt.datetime) -> Delivery:
 def _due_in_mongodb(state: DeliveryState) -> Document:
     """Say `_due` in MongoDB's words."""
     if state is DeliveryState.OPEN:
-        return {"next_at": _now()}
+        return {"next_at": now_as_kept()}
     return {
         "state": DeliveryState.OPEN.value,
         "round": {"$add": ["$round", 1]},
         "round_from": "$made",
-        "next_at": _now(),
+        "next_at": now_as_kept(),
         "why": "",
         "ended_at": None,
     }
@@ -390,10 +392,10 @@ _SERVICE: Mapping[str, str] = {
 }
 
 
-def _keep_bodies(stores: Collections, deliveries: Sequence[Delivery], now: dt.datetime) -> None:
+def _keep_bodies(stores: Collections, deliveries: Sequence[Delivery]) -> None:
     """Let the bodies stay as long as what is sent may need them. Call it before the change."""
     events = {"_id": {"$in": sorted({each.event for each in deliveries})}}
-    until = now + dt.timedelta(days=KEEP_DAYS)
+    until = now_as_kept() + dt.timedelta(days=KEEP_DAYS)
     if deliveries:
         stores.events.update_many(events, {"$max": {"until": until}})
 
@@ -415,8 +417,3 @@ def _changed(deliveries: Collection[Document], was: Delivery, to: Delivery) -> b
 
 def _restless(identity: str) -> NotDone:
     return NotDone(f"{identity} changes all the time: try again in a moment")
-
-
-def _now() -> dt.datetime:
-    now = dt.datetime.now(dt.UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)  # as MongoDB keeps it

@@ -49,7 +49,13 @@ from service.worker.deliveries.service import (
 )
 from service.worker.deliveries.signing import new_secret
 from service.worker.results.change import EventName
-from service.worker.results.database import Document, indexes_for, make_indexes, names_of
+from service.worker.results.database import (
+    Document,
+    indexes_for,
+    make_indexes,
+    names_of,
+    now_as_kept,
+)
 from service.worker.results.limit_changes import note_change
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import DELIVERY, Line
@@ -204,7 +210,7 @@ class Services:
         with self._recorded(who, "service secret rotate", account, name):
             box, secret = _box_of(self._config), new_secret()
             while True:
-                service, now = self.named(account, name), _now()
+                service, now = self.named(account, name), now_as_kept()
                 ends_at = now + dt.timedelta(seconds=keep_seconds)
                 before = [
                     {"text": each.text, "ends_at": min(each.ends_at or ends_at, ends_at)}
@@ -227,7 +233,7 @@ class Services:
     def test(self, who: Operator, account: Account, name: str) -> Delivery:
         """Have an event delivered that says of itself that it is a test."""
         with self._recorded(who, "service test", account, name) as outcome:
-            service, now = self.named(account, name), _now()
+            service, now = self.named(account, name), now_as_kept()
             change, event = randomness.token_hex(16), EventName.PARCEL_CHANGED
             written = event_document(
                 name=event_id(change, event),
@@ -268,7 +274,7 @@ class Services:
                 name,
                 "",
                 (),
-                made_at=_now(),
+                made_at=now_as_kept(),
                 concurrent=webhooks.concurrent,
                 per_second=webhooks.per_second,
                 attempts=webhooks.attempts,
@@ -299,7 +305,7 @@ class Services:
         if slot is None or len(taken) >= webhooks.services_most:
             why = f"there are {len(taken)} services, as many as an account may have"
             raise ServiceConflict(f"{why} (`[webhooks] services_most`): delete one first")
-        today = f"{_now():%Y-%m-%d}"
+        today = f"{now_as_kept():%Y-%m-%d}"
         made = services.count_documents(
             {"account": account, "made_as": {"$gt": today, "$lt": f"{today}~"}}
         )
@@ -311,7 +317,7 @@ class Services:
     def _end_all(self, which: Document) -> int:
         gone = {
             "state": ServiceState.DELETED.value,
-            "deleted_at": _now(),
+            "deleted_at": now_as_kept(),
             "secrets": [],
             "headers": {},
         }
@@ -334,7 +340,7 @@ class Services:
         goes_on: bool = False,
     ) -> Made:
         """Have every process hear of it; `goes_on` ends what stopped its line."""
-        revision, now = note_change(self.stores.limits), _now()
+        revision, now = note_change(self.stores.limits), now_as_kept()
 
         async def announce() -> tuple[str, ...]:
             async with redis_of(self._config) as redis:
@@ -438,9 +444,3 @@ def _secrets(texts: list[str]) -> Document:
 
 def _unknown(name: str) -> UnknownService:
     return UnknownService(f"there is no service {name[:40]}")
-
-
-def _now() -> dt.datetime:
-    # As MongoDB keeps it.
-    now = dt.datetime.now(dt.UTC)
-    return now.replace(microsecond=now.microsecond // 1_000 * 1_000)

@@ -287,9 +287,9 @@ class ServiceRoutes:
 
 
 def _given(wanted: ServiceWishes) -> dict[str, Any]:
-    """Read what is named: whatever has a value that was sent."""
-    given = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
-    return {name: value for name, value in given.items() if value is not UNSET}
+    """Read what is named: what is UNSET is left out."""
+    given: dict[str, Any] = msgspec.to_builtins(wanted)
+    return given
 
 
 def _secret_of(made: Made) -> str:

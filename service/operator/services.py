@@ -183,7 +183,7 @@ class Services:
             goes_on = wished.get("state") == ServiceState.ACTIVE
             return self._announced(service_in(changed), goes_on=goes_on)
 
-    def delete(self, who: Operator, account: Account, name: str) -> Service:
+    def delete(self, who: Operator, account: Account, name: str) -> None:
         """Delete a service; its deliveries that are open or held are cancelled."""
         with self._recorded(who, "service delete", account, name):
             service = self.named(account, name)
@@ -191,15 +191,15 @@ class Services:
                 raise _unknown(name)
             self._announced(service, goes_on=True)
             self._cancel([service])
-        return service
 
     def end(self, who: Operator, account: Account) -> int:
-        """Delete all services of an account; tells how many there were."""
+        """Delete all services of an account; tells how many there were. None is no act."""
+        services = self.of(account)
+        if not services:
+            return 0
         with self._recorded(who, "services end", account, "") as outcome:
-            services = self.of(account)
             outcome["services"] = ended = self._end_all(_live(account))
-            for each in services[:1]:
-                self._announced(each, goes_on=True)
+            self._announced(services[0], goes_on=True)
             self._cancel(services)
         return ended
 

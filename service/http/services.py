@@ -34,13 +34,12 @@ from service.operator.services import (
     UnknownService,
     members,
 )
-
-NAME = r"^[a-z0-9]{1,20}$"
+from tracking.request import NAME
 
 # What is answered once is kept nowhere on its way.
 _SECRET = {"Cache-Control": "no-store"}
 
-_NAMED = Annotated[str, Meta(pattern=NAME)]
+_NAMED = Annotated[str, Meta(pattern=f"^{NAME.pattern}$")]
 _SOME = Annotated[int, Meta(ge=1, le=1_000)]
 _SECONDS = Annotated[float, Meta(ge=1, le=60)]
 _LIST = Annotated[list[str], Meta(max_length=200)]

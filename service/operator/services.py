@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import random
-import re
 import secrets as randomness
 import time
 from contextlib import AbstractContextManager
@@ -59,7 +58,7 @@ from service.worker.results.database import (
 from service.worker.results.limit_changes import note_change
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import DELIVERY, Line
-from tracking.request import Account
+from tracking.request import NAME, Account
 
 __all__ = [
     "BadWish",
@@ -76,8 +75,6 @@ __all__ = [
     "new_sealing_key",
     "seal_again",
 ]
-
-NAME = re.compile(r"[a-z0-9]{1,20}")
 
 WAIT_SECONDS = 5.0
 """How long a maker waits until every process knows a service: a sweep, mostly."""

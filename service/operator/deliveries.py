@@ -24,9 +24,10 @@ import datetime as dt
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
-from pymongo import ASCENDING, DESCENDING
+from pymongo import ASCENDING, DESCENDING, ReturnDocument
 from pymongo.collection import Collection
 
 from service.operator.accounts import NotDone
@@ -119,11 +120,12 @@ class Which:
     def target(self) -> Document:
         """Say what is meant, for the record of an act."""
         names = ("account", "service", "state", "event", "parcel", "since", "until")
-        given = {name: getattr(self, name) for name in names}
-        plain = {
-            name: str(each) if name in {"state", "event"} else each for name, each in given.items()
+        given = [(name, getattr(self, name)) for name in names]
+        return {
+            name: str(each) if isinstance(each, StrEnum) else each
+            for name, each in given
+            if each is not None
         }
-        return {name: each for name, each in plain.items() if given[name] is not None}
 
 
 @dataclass(slots=True)
@@ -240,9 +242,13 @@ def resend(stores: Collections, who: Operator, account: Account, identity: str) 
             if delivery.id in refused:
                 raise NotDone(refused[delivery.id])
             _keep_bodies(stores, [delivery])
-            due = _due(delivery, now_as_kept())
-            if _changed(stores.deliveries, delivery, due):
-                return due
+            due = stores.deliveries.find_one_and_update(
+                {"_id": identity, "state": delivery.state.value},
+                [{"$set": _due(delivery.state)}],
+                return_document=ReturnDocument.AFTER,
+            )
+            if due is not None:
+                return delivery_in(due)
     raise _restless(identity)
 
 
@@ -337,27 +343,12 @@ def _resend_batch(stores: Collections, batch: Sequence[Delivery], resent: Resent
         same = [each.id for each in good if each.state is state]
         wanted = {"_id": {"$in": same}, "state": state.value}
         # All of a batch in one command: each document is changed as it stands then.
-        done = stores.deliveries.update_many(wanted, [{"$set": _due_in_mongodb(state)}])
+        done = stores.deliveries.update_many(wanted, [{"$set": _due(state)}])
         resent.done += done.matched_count
 
 
-def _due(delivery: Delivery, now: dt.datetime) -> Delivery:
-    """Make a delivery due; of one that is open its round goes on."""
-    if delivery.state is DeliveryState.OPEN:
-        return replace(delivery, next_at=now)
-    return replace(
-        delivery,
-        state=DeliveryState.OPEN,
-        round=delivery.round + 1,
-        round_from=delivery.made,
-        next_at=now,
-        why="",
-        ended_at=None,
-    )
-
-
-def _due_in_mongodb(state: DeliveryState) -> Document:
-    """Say `_due` in MongoDB's words."""
+def _due(state: DeliveryState) -> Document:
+    """Make a delivery in this state due; of one that is open its round goes on."""
     if state is DeliveryState.OPEN:
         return {"next_at": now_as_kept()}
     return {

@@ -44,7 +44,8 @@ from service.worker.deliveries.delivery import (
 )
 from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
-from service.worker.results.database import Document, now_as_kept
+from service.worker.results.database import Document
+from service.worker.results.document import stored_now
 from tracking.request import Account, account_and_id
 
 __all__ = [
@@ -266,7 +267,7 @@ def cancel(stores: Collections, who: Operator, account: Account, identity: str) 
                 )
                 raise NotDone(f"{ended}: nothing more is sent, so there is nothing to cancel")
             over = replace(
-                delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=now_as_kept()
+                delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=stored_now()
             )
             if _changed(stores.deliveries, delivery, over):
                 return over
@@ -297,7 +298,7 @@ def resend_all(
 def stop_all(stores: Collections, wanted: Document, why: str) -> int:
     """Cancel what is open or held of some deliveries; tells how many. Raises PyMongoError."""
     standing = {"state": {"$in": [DeliveryState.OPEN.value, DeliveryState.HELD.value]}}
-    over = {"state": DeliveryState.CANCELLED.value, "why": why, "ended_at": now_as_kept()}
+    over = {"state": DeliveryState.CANCELLED.value, "why": why, "ended_at": stored_now()}
     return stores.deliveries.update_many(wanted | standing, {"$set": over}).modified_count
 
 
@@ -318,7 +319,7 @@ def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[li
     """Read those that are meant; what was resent is due now, and so it is not read again."""
     left, order = most, [("made_at", ASCENDING), ("_id", ASCENDING)]
     # What is noted from now on is not meant: a destination that fails would never let this end.
-    until = which.until or now_as_kept()
+    until = which.until or stored_now()
     while left is None or left > 0:
         size = BATCH_SIZE if left is None else min(BATCH_SIZE, left)
         wanted = _asked(stores, replace(which, until=until), ASCENDING, FAILED)
@@ -350,12 +351,12 @@ def _resend_batch(stores: Collections, batch: Sequence[Delivery], resent: Resent
 def _due(state: DeliveryState) -> Document:
     """Make a delivery in this state due; of one that is open its round goes on."""
     if state is DeliveryState.OPEN:
-        return {"next_at": now_as_kept()}
+        return {"next_at": stored_now()}
     return {
         "state": DeliveryState.OPEN.value,
         "round": {"$add": ["$round", 1]},
         "round_from": "$made",
-        "next_at": now_as_kept(),
+        "next_at": stored_now(),
         "why": "",
         "ended_at": None,
     }
@@ -386,7 +387,7 @@ _SERVICE: Mapping[str, str] = {
 def _keep_bodies(stores: Collections, deliveries: Sequence[Delivery]) -> None:
     """Let the bodies stay as long as what is sent may need them. Call it before the change."""
     events = {"_id": {"$in": sorted({each.event for each in deliveries})}}
-    until = now_as_kept() + dt.timedelta(days=KEEP_DAYS)
+    until = stored_now() + dt.timedelta(days=KEEP_DAYS)
     if deliveries:
         stores.events.update_many(events, {"$max": {"until": until}})
 

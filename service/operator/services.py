@@ -53,8 +53,8 @@ from service.worker.results.database import (
     indexes_for,
     make_indexes,
     names_of,
-    now_as_kept,
 )
+from service.worker.results.document import stored_now
 from service.worker.results.limit_changes import note_change
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import DELIVERY, Line
@@ -207,7 +207,7 @@ class Services:
         with self._recorded(who, "service secret rotate", account, name):
             box, secret = _box_of(self._config), new_secret()
             while True:
-                service, now = self.named(account, name), now_as_kept()
+                service, now = self.named(account, name), stored_now()
                 ends_at = now + dt.timedelta(seconds=keep_seconds)
                 before = [
                     {"text": each.text, "ends_at": min(each.ends_at or ends_at, ends_at)}
@@ -230,7 +230,7 @@ class Services:
     def test(self, who: Operator, account: Account, name: str) -> Delivery:
         """Have an event delivered that says of itself that it is a test."""
         with self._recorded(who, "service test", account, name) as outcome:
-            service, now = self.named(account, name), now_as_kept()
+            service, now = self.named(account, name), stored_now()
             change, event = randomness.token_hex(16), EventName.PARCEL_CHANGED
             written = event_document(
                 name=event_id(change, event),
@@ -271,7 +271,7 @@ class Services:
                 name,
                 "",
                 (),
-                made_at=now_as_kept(),
+                made_at=stored_now(),
                 concurrent=webhooks.concurrent,
                 per_second=webhooks.per_second,
                 attempts=webhooks.attempts,
@@ -302,7 +302,7 @@ class Services:
         if slot is None or len(taken) >= webhooks.services_most:
             why = f"there are {len(taken)} services, as many as an account may have"
             raise ServiceConflict(f"{why} (`[webhooks] services_most`): delete one first")
-        today = f"{now_as_kept():%Y-%m-%d}"
+        today = f"{stored_now():%Y-%m-%d}"
         made = services.count_documents(
             {"account": account, "made_as": {"$gt": today, "$lt": f"{today}~"}}
         )
@@ -314,7 +314,7 @@ class Services:
     def _end_all(self, which: Document) -> int:
         gone = {
             "state": ServiceState.DELETED.value,
-            "deleted_at": now_as_kept(),
+            "deleted_at": stored_now(),
             "secrets": [],
             "headers": {},
         }
@@ -337,7 +337,7 @@ class Services:
         goes_on: bool = False,
     ) -> Made:
         """Have every process hear of it; `goes_on` ends what stopped its line."""
-        revision, now = note_change(self.stores.limits), now_as_kept()
+        revision, now = note_change(self.stores.limits), stored_now()
 
         async def announce() -> tuple[str, ...]:
             async with redis_of(self._config) as redis:

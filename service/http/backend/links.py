@@ -36,7 +36,8 @@ from service.operator.connections import Collections
 from service.operator.keys import digest
 from service.operator.put import Sendable, job_of
 from service.operator.stored import Stored
-from service.worker.results.database import Document, in_thread, now_as_kept
+from service.worker.results.database import Document, in_thread
+from service.worker.results.document import stored_now
 from tracking.request import Account
 
 APART_SECONDS = 1
@@ -92,7 +93,7 @@ class Links:
         """Make one, and tell its secret, this once. Raises MalformedJob, TooManyLinks."""
         parcel = job_of(request, self._catalogue, account)
         secret = secrets.token_hex(24)
-        made = Link(str(ObjectId()), parcel.slug, parcel.number, title, now_as_kept(), None)
+        made = Link(str(ObjectId()), parcel.slug, parcel.number, title, stored_now(), None)
         document = {
             "_id": made.id,
             "sha256": digest(secret),

@@ -347,12 +347,6 @@ def upsert_each(collection: Collection[Document], changes: Mapping[str, Document
     return [(names[index], why) for index, why in faults.refused.items()]
 
 
-def now_as_kept() -> datetime:
-    """Give this instant as MongoDB keeps it: in whole milliseconds."""
-    now = datetime.now(UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)
-
-
 def log_refused(collection: Collection[Document], refused: Iterable[Refusal]) -> None:
     """Log the documents that MongoDB does not take into a collection."""
     for name, why in refused:

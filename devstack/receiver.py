@@ -28,11 +28,6 @@ class Received:
     body: bytes
 
     @property
-    def taken(self) -> bool:
-        """Whether it was answered 2xx."""
-        return self.call.status is not None and self.call.status // 100 == 2  # noqa: PLR2004 - 2xx
-
-    @property
     def json(self) -> Any:
         """Read the body."""
         return json.loads(self.body)
@@ -45,7 +40,6 @@ class Receiver:
         self._site = site
         self.name = name
         self.url = f"{site.url}/hook/{name}"
-        self.port = site.port
 
     def behave(self, **behaviour: object) -> None:
         """Set how it behaves; what is not given goes back to normal."""

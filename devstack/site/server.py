@@ -108,12 +108,7 @@ class Site:
         assert isinstance(protocol, Stamping)  # noqa: S101 - StampingServer makes no others
         arrived_ns, late_ns = protocol.take_arrival()
         parts = tuple(part for part in request.path.split("/") if part)
-        if request.path.startswith("/_") and parts[0] in {
-            "_calls",
-            "_control",
-            "_received",
-            "_reset",
-        }:
+        if request.path.startswith("/_") and parts[0] in CONTROLS:
             return self._control(request, parts, body)
         asked = Asked(request.method, parts[1:], request.query, request.headers, body)
         reply = _reply(parts, asked)

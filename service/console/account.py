@@ -165,19 +165,15 @@ def _remove_account(stores: connections.Collections, options: Options) -> int:
     if is_there and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
     # First, so that all is repeated where this fails; then those that somebody made meanwhile.
-    gone = _end_services(stores, options) if is_there else 0
+    who, of = audit.Operator(), services.Services(settings.loaded(options).config, stores)
+    gone = of.end(who, name) if is_there else 0
     ended = accounts.remove_account(stores, name)
-    gone += _end_services(stores, options)
+    gone += of.end(who, name)
     words = f"{name} is removed; {ended} keys end, which doors notice within 5 s"
     words += f", and {gone} services" if gone else ""
     members = {"account": name, "keys_ended": ended, "services_ended": gone}
     tell(members, words, as_json=options.json)
     return Exit.DONE
-
-
-def _end_services(stores: connections.Collections, options: Options) -> int:
-    of = services.Services(settings.loaded(options).config, stores)
-    return of.end(audit.Operator(), options.name) if of.of(options.name) else 0
 
 
 def _add_key(stores: connections.Collections, options: Options) -> int:

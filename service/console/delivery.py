@@ -99,13 +99,13 @@ def _list(stores: connections.Collections, options: Options) -> int:
     names = deliveries.names_of_services(stores, found)
     if options.json:
         for each in found:
-            say_json(deliveries.members(each, names.get(each.service, each.service)))
+            say_json(deliveries.members(each, names[each.service]))
         return Exit.DONE
     if not found:
         say("no delivery fits this")
         return Exit.DONE
     headers = ("id", "at", "service", "event", "parcel", "state", "made", "why", "next")
-    table(headers, [_row(each, names.get(each.service, each.service)) for each in found])
+    table(headers, [_row(each, names[each.service]) for each in found])
     return Exit.DONE
 
 
@@ -126,16 +126,14 @@ def _row(each: Delivery, service: str) -> tuple[str, ...]:
 
 def _show(stores: connections.Collections, options: Options) -> int:
     try:
-        found = deliveries.show(stores, options.account, options.id)
+        told = deliveries.show(stores, options.account, options.id)
     except deliveries.UnknownDelivery as error:
         say(f"{error}; `delivery list` shows them")
         return Exit.NEGATIVE
-    told = deliveries.members(found.delivery, found.service)
-    body = None if found.body is None else found.body.decode("utf-8", "backslashreplace")
-    attempts = list(map(deliveries.attempt_members, found.attempts))
     if options.json:
-        say_json({**told, "body": body, "attempts": attempts})
+        say_json(told)
         return Exit.DONE
+    body, attempts = told.pop("body"), told.pop("attempts")
     for name, value in told.items():
         shown = moment(value) if isinstance(value, dt.datetime) else value
         say(f"{name:<10} {'' if shown is None else shown}".rstrip())

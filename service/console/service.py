@@ -189,21 +189,19 @@ def _row(each: Service) -> tuple[str, ...]:
 
 
 def _show(of: services.Services, options: Options) -> int:
-    found = of.named(options.account, options.name)
-    with connections.collections_of(settings.loaded(options).config) as stores:
-        view = service_view.view_of(stores, found)
-    days = [each._asdict() for each in view.days]
-    told = _members(found) | view._asdict()
+    told = service_view.whole_members(of, options.account, options.name)
+    told = {"account": options.account} | told
     if options.json:
-        say_json(told | {"days": days})
+        say_json(told)
         return Exit.DONE
-    del told["days"]
+    days = told.pop("days")
     for name, value in told.items():
         shown = value if isinstance(value, str) else _worded(value)
         say(f"{name:<16} {shown}".rstrip())
     if days:
         say("")
-        table(tuple(days[0]), [(f"{each.day:%Y-%m-%d}", *each[1:]) for each in view.days])
+        shown_days = [each | {"day": f"{each['day']:%Y-%m-%d}"} for each in days]
+        table(tuple(days[0]), [tuple(each.values()) for each in shown_days])
     return Exit.DONE
 
 

@@ -106,13 +106,13 @@ def application(
 
 def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> list[Route]:
     """Name the routes of what operators, and accounts with their services, do by hand."""
-    operators, stores = operations.operators, operations.stored.stores
-    services = Services(operators.config, stores)
+    operators = operations.operators
+    services = Services(operators.config, operations.stored.stores)
     return [
         *LineRoutes(operators, catalogue, callers).routes(),
         *DeadRoutes(operators, catalogue, callers).routes(),
-        *ServiceRoutes(stores, services, callers).routes(),
-        *DeliveryRoutes(stores, services, callers).routes(),
+        *ServiceRoutes(services, callers).routes(),
+        *DeliveryRoutes(services, callers).routes(),
     ]
 
 

@@ -11,14 +11,19 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from service.http.backend.operators import Acted, Filter, Operators, behind, read_behind
+from service.http.backend.operators import Acted, Filter, Operators, behind
 from service.http.callers import Callers
 from service.http.exchange import (
+    CURSOR,
+    MOMENT,
+    TIME,
     About,
     Problem,
     Route,
     answer,
+    in_utc,
     parameters_of,
+    place_of,
     read_body,
     read_query,
 )
@@ -37,7 +42,6 @@ NAMED_MOST = 100
 """Records that an answer names."""
 
 _ACCOUNT = Annotated[str, Meta(pattern=f"^{NAME.pattern}$")]
-_MOMENT = Annotated[dt.datetime, Meta(tz=True)]
 _LIMIT = Annotated[int, Meta(ge=1, le=PAGE_MOST)]
 _IDS = Annotated[tuple[str, ...], Meta(max_length=RECORDS_MOST)]
 
@@ -52,13 +56,8 @@ class Meant(msgspec.Struct, forbid_unknown_fields=True):
     account: Annotated[
         _ACCOUNT | None, Meta(description="an account, 1 to 20 of a-z and 0-9: only its requests")
     ] = None
-    since: Annotated[
-        _MOMENT | None,
-        Meta(description="a time with its zone, like 2026-05-04T08:00:00Z: recorded since then"),
-    ] = None
-    cursor: Annotated[
-        str | None, Meta(description="the cursor of the answer before: what follows it")
-    ] = None
+    since: Annotated[MOMENT | None, Meta(description=f"{TIME}: recorded since then")] = None
+    cursor: CURSOR = None
 
 
 class Listed(Meant):
@@ -180,30 +179,18 @@ class DeadRoutes:
         return self._filter(chosen, chosen.ids, status)
 
     def _filter(self, meant: Meant, ids: tuple[str, ...], status: HTTPStatus) -> Filter:
-        slug, account, since, cursor = meant.slug, meant.account, meant.since, None
+        slug, account = meant.slug, meant.account
         if slug is not None:
             # A courier that nobody has is no mistake: requests for it die, too.
             with contextlib.suppress(MalformedJob):
                 slug = self._catalogue.resolve(slug)[0]
-        if since is not None:
-            try:
-                since = since.astimezone(dt.UTC)  # of the years 1 and 9999 some times have none
-            except OverflowError as error:
-                why = "since is a time with its zone, like 2026-05-04T08:00:00Z"
-                raise Problem(status, why, parameter="since") from error
-        if meant.cursor is not None:
-            try:
-                cursor = read_behind(meant.cursor)
-            except ValueError as error:
-                why = "cursor is what the answer before named as its cursor"
-                raise Problem(status, why, parameter="cursor") from error
         return Filter(
             ids=ids,
             slug=slug,
             reason=meant.reason,
-            since=since,
+            since=in_utc(meant.since, "since", status),
             account=None if account is None else Account(account),
-            behind=cursor,
+            behind=place_of(meant.cursor, status),
         )
 
 

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from service.http.backend.operators import behind, read_behind
+from service.http.backend.operators import cursor_of
 from service.http.callers import Callers, owner_of
 from service.http.exchange import (
+    CURSOR,
+    MOMENT,
+    TIME,
     About,
     Problem,
     Route,
     answer,
+    in_utc,
     parameters_of,
+    place_of,
     read_body,
     read_query,
 )
-from service.operator.accounts import NotDone
 from service.operator.audit import Operator
 from service.operator.connections import Collections, in_thread
 from service.operator.deliveries import (
     Delivery,
     DeliveryState,
     EventName,
-    ShownDelivery,
     UnknownDelivery,
     Which,
-    attempt_members,
     cancel,
     deliveries_of,
     members,
@@ -52,19 +55,7 @@ RESENT_MOST = 20_000
 ACT_SECONDS = 20.0
 """No further batch is begun after that: proxies give up after a minute."""
 
-_STATE = Literal["open", "held", "delivered", "dead", "cancelled"]
-_EVENT = Literal[
-    "parcel.changed",
-    "parcel.delivered",
-    "parcel.exception",
-    "parcel.expired",
-    "operation.ended",
-    "service.disabled",
-    "service.recovered",
-]
-_MOMENT = Annotated[dt.datetime, Meta(tz=True)]
 _LIMIT = Annotated[int, Meta(ge=1, le=PAGE_MOST)]
-_TIME = "a time with its zone, like 2026-05-04T08:00:00Z"
 
 
 class MeantDeliveries(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,21 +65,17 @@ class MeantDeliveries(msgspec.Struct, forbid_unknown_fields=True):
         str | None, Meta(description="the name of a service: only what goes there")
     ] = None
     state: Annotated[
-        _STATE | None, Meta(description="open, held, delivered, dead or cancelled")
+        DeliveryState | None, Meta(description="open, held, delivered, dead or cancelled")
     ] = None
     event: Annotated[
-        _EVENT | None, Meta(description="the name of an event, like parcel.delivered")
+        EventName | None, Meta(description="the name of an event, like parcel.delivered")
     ] = None
     parcel: Annotated[
         str | None, Meta(description="a parcel as SLUG:NUMBER", examples=["usps:94055"])
     ] = None
-    since: Annotated[_MOMENT | None, Meta(description=f"{_TIME}: what happened from then on")] = (
-        None
-    )
-    until: Annotated[_MOMENT | None, Meta(description=f"{_TIME}: what happened before")] = None
-    cursor: Annotated[
-        str | None, Meta(description="the cursor of the answer before: what follows it")
-    ] = None
+    since: Annotated[MOMENT | None, Meta(description=f"{TIME}: what happened from then on")] = None
+    until: Annotated[MOMENT | None, Meta(description=f"{TIME}: what happened before")] = None
+    cursor: CURSOR = None
 
 
 class ListedDeliveries(MeantDeliveries):
@@ -110,11 +97,11 @@ class DeliveryNow(msgspec.Struct, kw_only=True):
 
     id: Annotated[str, Meta(description="the header webhook-id of each of its attempts")]
     service: Annotated[str, Meta(description="the name of its service")]
-    event: _EVENT
+    event: EventName
     event_id: Annotated[str, Meta(description="the same for all services that hear of it")]
     parcel: Annotated[str | None, Meta(description="SLUG:NUMBER; null for an event of no parcel")]
     operation: Annotated[str | None, Meta(description="the operation that ended, or null")]
-    state: _STATE
+    state: DeliveryState
     why: Annotated[str, Meta(description="why its last attempt failed, or why it ended")]
     made: Annotated[int, Meta(description="attempts that were made")]
     round: Annotated[int, Meta(description="1, and one more with each resend")]
@@ -173,8 +160,8 @@ _Act = Callable[[Collections, Operator, Account, str], Delivery]
 class DeliveryRoutes:
     """The routes."""
 
-    def __init__(self, stores: Collections, services: Services, callers: Callers) -> None:
-        self._stores = stores
+    def __init__(self, services: Services, callers: Callers) -> None:
+        self._stores = services.stores
         self._services = services
         self._callers = callers
 
@@ -195,18 +182,16 @@ class DeliveryRoutes:
         which = await self._which(account, wanted, HTTPStatus.BAD_REQUEST)
         found = await in_thread(deliveries_of, self._stores, which, wanted.limit)
         names = await in_thread(names_of_services, self._stores, found)
-        more = found[-1] if len(found) == wanted.limit else None
-        cursor = None if more is None else behind({"at": more.made_at, "_id": more.id})
+        more = len(found) == wanted.limit
+        cursor = cursor_of(found[-1].made_at, found[-1].id) if more else None
         return answer(DeliveryPage([_now_of(each, names) for each in found], cursor))
 
     async def one(self, request: web.Request) -> web.Response:
         """Show all of one. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
-        try:
-            found = await in_thread(show, self._stores, account, request.match_info["id"])
-        except UnknownDelivery as error:
-            raise _unknown() from error
-        return answer(_whole(found))
+        with _knowing():
+            told = await in_thread(show, self._stores, account, request.match_info["id"])
+        return answer(WholeDelivery(**told))
 
     async def resend(self, request: web.Request) -> web.Response:
         """Have one sent now. Raises Problem, StoreError."""
@@ -227,31 +212,20 @@ class DeliveryRoutes:
         which = await self._which(who.account, chosen, status)
         bounds = (ACT_SECONDS, RESENT_MOST)
         came = await in_thread(resend_all, self._stores, who, which, *bounds)
-        at = came.behind
-        cursor = None if at is None else behind({"at": at[0], "_id": at[1]})
+        cursor = None if came.behind is None else cursor_of(*came.behind)
         failures = [NotResent(*each) for each in came.failures.items()]
         return answer(ResentNow(came.done, came.failed, failures, cursor))
 
     async def _act(self, request: web.Request, act: _Act, status: HTTPStatus) -> web.Response:
         who = owner_of(self._callers, request, Scope.HOOKS)
-        try:
+        with _knowing():
             done = await in_thread(act, self._stores, who, who.account, request.match_info["id"])
-        except UnknownDelivery as error:
-            raise _unknown() from error
-        except NotDone as error:
-            raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
         return answer(
             _now_of(done, await in_thread(names_of_services, self._stores, [done])), status
         )
 
     async def _which(self, account: Account, meant: MeantDeliveries, status: HTTPStatus) -> Which:
-        cursor, service = None, None
-        if meant.cursor is not None:
-            try:
-                cursor = read_behind(meant.cursor)
-            except ValueError as error:
-                why = "cursor is what the answer before named as its cursor"
-                raise Problem(status, why, parameter="cursor") from error
+        cursor, service = place_of(meant.cursor, status), None
         if meant.service is not None:
             try:
                 found = await in_thread(self._services.named, account, meant.service)
@@ -261,35 +235,27 @@ class DeliveryRoutes:
         return Which(
             account,
             service,
-            None if meant.state is None else DeliveryState(meant.state),
-            None if meant.event is None else EventName(meant.event),
+            meant.state,
+            meant.event,
             meant.parcel,
-            _in_utc(meant.since, "since", status),
-            _in_utc(meant.until, "until", status),
+            in_utc(meant.since, "since", status),
+            in_utc(meant.until, "until", status),
             cursor,
         )
 
 
 def _now_of(delivery: Delivery, names: Mapping[str, str]) -> DeliveryNow:
-    return DeliveryNow(**members(delivery, names.get(delivery.service, delivery.service)))
+    return DeliveryNow(**members(delivery, names[delivery.service]))
 
 
-def _whole(found: ShownDelivery) -> WholeDelivery:
-    body = None if found.body is None else found.body.decode("utf-8", "backslashreplace")
-    attempts = [AttemptMade(**attempt_members(each)) for each in found.attempts]
-    return WholeDelivery(**members(found.delivery, found.service), body=body, attempts=attempts)
-
-
-def _in_utc(moment: dt.datetime | None, name: str, status: HTTPStatus) -> dt.datetime | None:
+@contextlib.contextmanager
+def _knowing() -> Iterator[None]:
+    """Say that there is no such delivery as a problem."""
     try:
-        return moment and moment.astimezone(dt.UTC)  # of the years 1 and 9999 some times have none
-    except OverflowError as error:
-        raise Problem(status, f"{name} is {_TIME}", parameter=name) from error
-
-
-def _unknown() -> Problem:
-    why = "there is no such delivery, or it is over for long: GET /v1/deliveries lists them"
-    return Problem(HTTPStatus.NOT_FOUND, why)
+        yield
+    except UnknownDelivery as error:
+        why = "there is no such delivery, or it is over for long: GET /v1/deliveries lists them"
+        raise Problem(HTTPStatus.NOT_FOUND, why) from error
 
 
 _LIST = About(

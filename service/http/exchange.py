@@ -20,15 +20,18 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
+from msgspec import Meta
 from msgspec.structs import fields
 
+from service.http.backend.operators import read_behind
 from service.observe.log import emit_unexpected
+from service.operator.accounts import NotDone
 from service.operator.keys import Scope
 from service.operator.put import read_posted
 from tracking.errors import MalformedJob, StoreError
@@ -65,6 +68,11 @@ def come_later(why: str, **more: Any) -> Problem:
     """Make the problem of what cannot be done now, and can soon."""
     later = {"Retry-After": str(RETRY_SECONDS)}
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later, **more)
+
+
+def malformed(error: MalformedJob, status: HTTPStatus) -> Problem:
+    """Make the problem of a request that means nothing."""
+    return Problem(status, error.detail, reason=error.reason)
 
 
 PROBLEM = "application/problem+json"
@@ -143,6 +151,8 @@ def _problem_of(error: Exception, name: str) -> Problem:
             return Problem(status, _DETAILS.get(status, error.reason), headers)
         case StoreError():
             return come_later(f"{error}")
+        case NotDone():
+            return Problem(HTTPStatus.CONFLICT, f"{error}")
     emit_unexpected(error, request=name)
     detail = "this is a defect of the service: its log says more under this X-Request-Id"
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
@@ -253,7 +263,7 @@ def json_of(body: bytes) -> object:
     try:
         return read_posted(body)
     except MalformedJob as error:
-        raise Problem(HTTPStatus.BAD_REQUEST, error.detail, reason=error.reason) from error
+        raise malformed(error, HTTPStatus.BAD_REQUEST) from error
 
 
 _YES, _NO = frozenset({"1", "true"}), frozenset({"", "0", "false"})
@@ -316,6 +326,28 @@ def seconds_of(request: web.Request, name: str, most: float) -> float | None:
         if 0 <= (seconds := float(text)) <= most:
             return seconds
     raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is a number of seconds from 0 to {most:g}")
+
+
+TIME = "a time with its zone, like 2026-05-04T08:00:00Z"
+MOMENT = Annotated[dt.datetime, Meta(tz=True)]
+CURSOR = Annotated[str | None, Meta(description="the cursor of the answer before: what follows it")]
+
+
+def in_utc(moment: dt.datetime | None, name: str, status: HTTPStatus) -> dt.datetime | None:
+    """Write the time that a member names in UTC; None is none. Raises Problem."""
+    try:
+        return moment and moment.astimezone(dt.UTC)  # of the years 1 and 9999 some times have none
+    except OverflowError as error:
+        raise Problem(status, f"{name} is {TIME}", parameter=name) from error
+
+
+def place_of(cursor: str | None, status: HTTPStatus) -> tuple[dt.datetime, str] | None:
+    """Read behind which time and id a page begins; None without a cursor. Raises Problem."""
+    try:
+        return None if cursor is None else read_behind(cursor)
+    except ValueError as error:
+        why = "cursor is what the answer before named as its cursor"
+        raise Problem(status, why, parameter="cursor") from error
 
 
 def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:

@@ -17,6 +17,7 @@ from service.http.exchange import (
     Problem,
     Route,
     answer,
+    malformed,
     parameters_of,
     read_body,
     read_query,
@@ -237,7 +238,7 @@ class LineRoutes:
         try:
             found = await self._operators.line(request.match_info["slug"], self._catalogue)
         except MalformedJob as error:
-            raise _unknown(error) from error
+            raise malformed(error, HTTPStatus.NOT_FOUND) from error
         return answer(line_members(found))
 
     async def pause(self, request: web.Request) -> web.Response:
@@ -291,11 +292,7 @@ class LineRoutes:
         try:
             return self._catalogue.resolve(request.match_info["slug"])[0]
         except MalformedJob as error:
-            raise _unknown(error) from error
-
-
-def _unknown(error: MalformedJob) -> Problem:
-    return Problem(HTTPStatus.NOT_FOUND, error.detail, reason=error.reason)
+            raise malformed(error, HTTPStatus.NOT_FOUND) from error
 
 
 _LINES = About(

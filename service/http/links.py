@@ -26,6 +26,7 @@ from service.http.exchange import (
     Problem,
     Route,
     answer,
+    malformed,
     parameters_of,
     read_body,
     read_query,
@@ -114,7 +115,7 @@ class LinkRoutes:
         try:
             made, secret = await self._links.add(account, kept, title)
         except MalformedJob as error:
-            raise _refused(error, HTTPStatus.UNPROCESSABLE_ENTITY) from error
+            raise malformed(error, HTTPStatus.UNPROCESSABLE_ENTITY) from error
         except TooManyLinks as error:
             why = f"there are {LINKS_MOST} links already: revoke those that nobody needs"
             raise Problem(HTTPStatus.CONFLICT, why) from error
@@ -152,7 +153,7 @@ class LinkRoutes:
             later = {"Retry-After": f"{APART_SECONDS}"}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, later) from error
         except MalformedJob as error:
-            raise _refused(error, HTTPStatus.CONFLICT) from error
+            raise malformed(error, HTTPStatus.CONFLICT) from error
         identity = account_and_id(started.put.id)[1]
         url = self._url(request, f"/v1/operations/{identity}")
         response = answer(StartedCheck(identity, url, started.spooled), HTTPStatus.CREATED)
@@ -165,10 +166,6 @@ class LinkRoutes:
 
 def _listed(link: Link) -> ListedLink:
     return ListedLink(link.id, link.slug, link.number, link.title, link.made_at, link.started_at)
-
-
-def _refused(error: MalformedJob, status: HTTPStatus) -> Problem:
-    return Problem(status, error.detail, reason=error.reason)
 
 
 _ADD = About(

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from service.http.backend.door import Door
 from service.http.backend.operations import Operations, OperationView, queued
-from service.http.exchange import About, Parameter, Problem, Route, answer, seconds_of
+from service.http.exchange import About, Parameter, Problem, Route, answer, malformed, seconds_of
 from service.http.operations import WAIT, WAIT_MOST, Operation, OperationRoutes, told
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
@@ -210,7 +210,7 @@ class ParcelRoutes:
         try:
             return self._catalogue.parcel(named["slug"], named["number"])
         except MalformedJob as error:
-            raise Problem(HTTPStatus.NOT_FOUND, error.detail, reason=error.reason) from error
+            raise malformed(error, HTTPStatus.NOT_FOUND) from error
 
 
 def _unknown() -> Problem:

@@ -22,10 +22,9 @@ from service.http.exchange import (
     come_later,
     read_body,
 )
-from service.operator.accounts import NotDone
-from service.operator.connections import Collections, in_thread
+from service.operator.connections import in_thread
 from service.operator.keys import Scope
-from service.operator.service_view import view_of
+from service.operator.service_view import whole_members
 from service.operator.services import (
     BadWish,
     Made,
@@ -35,13 +34,12 @@ from service.operator.services import (
     UnknownService,
     members,
 )
-
-NAME = r"^[a-z0-9]{1,20}$"
+from tracking.request import NAME
 
 # What is answered once is kept nowhere on its way.
 _SECRET = {"Cache-Control": "no-store"}
 
-_NAMED = Annotated[str, Meta(pattern=NAME)]
+_NAMED = Annotated[str, Meta(pattern=f"^{NAME.pattern}$")]
 _SOME = Annotated[int, Meta(ge=1, le=1_000)]
 _SECONDS = Annotated[float, Meta(ge=1, le=60)]
 _LIST = Annotated[list[str], Meta(max_length=200)]
@@ -201,8 +199,7 @@ class TestPut(msgspec.Struct):
 class ServiceRoutes:
     """The routes."""
 
-    def __init__(self, stores: Collections, services: Services, callers: Callers) -> None:
-        self._stores = stores
+    def __init__(self, services: Services, callers: Callers) -> None:
         self._services = services
         self._callers = callers
 
@@ -229,10 +226,8 @@ class ServiceRoutes:
         """Show one. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
         with _refusing():
-            found = await in_thread(self._services.named, account, request.match_info["name"])
-        view = await in_thread(view_of, self._stores, found)
-        days = [DayOfService(*each) for each in view.days]
-        told = members(found) | view._asdict() | {"days": days}
+            name = request.match_info["name"]
+            told = await in_thread(whole_members, self._services, account, name)
         return answer(WholeService(**told))
 
     async def make(self, request: web.Request) -> web.Response:
@@ -291,9 +286,9 @@ class ServiceRoutes:
 
 
 def _given(wanted: ServiceWishes) -> dict[str, Any]:
-    """Read what is named: whatever has a value that was sent."""
-    given = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
-    return {name: value for name, value in given.items() if value is not UNSET}
+    """Read what is named: what is UNSET is left out."""
+    given: dict[str, Any] = msgspec.to_builtins(wanted)
+    return given
 
 
 def _secret_of(made: Made) -> str:
@@ -303,7 +298,7 @@ def _secret_of(made: Made) -> str:
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Say what was not done as a problem."""
+    """Say what was not done as a problem, where that is no conflict."""
     try:
         yield
     except UnknownService as error:
@@ -316,8 +311,6 @@ def _refusing() -> Iterator[None]:
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", _later()) from error
     except NoKeys as error:
         raise come_later(f"{error}") from error
-    except NotDone as error:
-        raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
 
 
 def _later() -> dict[str, str]:

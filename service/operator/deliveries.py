@@ -24,9 +24,10 @@ import datetime as dt
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
-from pymongo import ASCENDING, DESCENDING
+from pymongo import ASCENDING, DESCENDING, ReturnDocument
 from pymongo.collection import Collection
 
 from service.operator.accounts import NotDone
@@ -44,6 +45,7 @@ from service.worker.deliveries.delivery import (
 from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
+from service.worker.results.document import stored_now
 from tracking.request import Account, account_and_id
 
 __all__ = [
@@ -52,10 +54,8 @@ __all__ = [
     "DeliveryState",
     "EventName",
     "Resent",
-    "ShownDelivery",
     "UnknownDelivery",
     "Which",
-    "attempt_members",
     "attempts_of",
     "cancel",
     "count_failed",
@@ -121,24 +121,12 @@ class Which:
     def target(self) -> Document:
         """Say what is meant, for the record of an act."""
         names = ("account", "service", "state", "event", "parcel", "since", "until")
-        given = {name: getattr(self, name) for name in names}
-        plain = {
-            name: str(each) if name in {"state", "event"} else each for name, each in given.items()
+        given = [(name, getattr(self, name)) for name in names]
+        return {
+            name: str(each) if isinstance(each, StrEnum) else each
+            for name, each in given
+            if each is not None
         }
-        return {name: each for name, each in plain.items() if given[name] is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDelivery:
-    """All of one delivery: the name of its service, what is sent, and what was tried.
-
-    `body` is None where it is not kept any more; `attempts` are documents, the first one first.
-    """
-
-    delivery: Delivery
-    service: str
-    body: bytes | None
-    attempts: list[Document]
 
 
 @dataclass(slots=True)
@@ -168,10 +156,13 @@ def deliveries_of(stores: Collections, which: Which, most: int) -> list[Delivery
 
 
 def names_of_services(stores: Collections, deliveries: Iterable[Delivery]) -> Mapping[str, str]:
-    """Find the names of their services by id, also of deleted ones. Raises PyMongoError."""
+    """Find the names of their services by id, also of deleted ones. Raises PyMongoError.
+
+    An id stands for the name of one that is not stored.
+    """
     ids = sorted({each.service for each in deliveries})
     found = stores.services.find({"_id": {"$in": ids}}, {"name": 1})
-    return {each["_id"]: each["name"] for each in found}
+    return {each: each for each in ids} | {each["_id"]: each["name"] for each in found}
 
 
 def count_failed(stores: Collections, which: Which) -> int:
@@ -200,8 +191,25 @@ def members(delivery: Delivery, service: str) -> dict[str, Any]:
     }
 
 
-def attempt_members(row: Document) -> dict[str, Any]:
-    """Say what an account may know of an attempt."""
+def show(stores: Collections, account: Account, identity: str) -> dict[str, Any]:
+    """Say all that an account may know of one: its members, its body, its attempts.
+
+    `body` is None where it is not kept any more; `attempts` are those of the last days, the first
+    one first. Raises UnknownDelivery, PyMongoError.
+    """
+    delivery = _one(stores, account, identity)
+    service = stores.services.find_one({"_id": delivery.service}) or {}
+    event = stores.events.find_one({"_id": delivery.event}) or {}
+    bodies = event.get("bodies") or {}
+    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD)
+    rows = {"_id": {"$in": attempts_of(delivery)}}
+    return members(delivery, service.get("name", delivery.service)) | {
+        "body": None if body is None else _text_of(body),
+        "attempts": list(map(_attempt_members, stores.attempts.find(rows).sort("at"))),
+    }
+
+
+def _attempt_members(row: Document) -> dict[str, Any]:
     return {
         "number": int(row["_id"].rpartition(".")[2]),
         "at": row["at"],
@@ -209,21 +217,12 @@ def attempt_members(row: Document) -> dict[str, Any]:
         "status": row["status"],
         "failure": row["failure"],
         "headers": dict(row["headers"]),
-        "body": bytes(row["body"]).decode("utf-8", "backslashreplace"),
+        "body": _text_of(row["body"]),
     }
 
 
-def show(stores: Collections, account: Account, identity: str) -> ShownDelivery:
-    """Show one. Raises UnknownDelivery, PyMongoError."""
-    delivery = _one(stores, account, identity)
-    service = stores.services.find_one({"_id": delivery.service}) or {}
-    event = stores.events.find_one({"_id": delivery.event}) or {}
-    bodies = event.get("bodies") or {}
-    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD)
-    rows = {"_id": {"$in": attempts_of(delivery)}}
-    attempts = list(stores.attempts.find(rows).sort("at"))
-    name = service.get("name", delivery.service)
-    return ShownDelivery(delivery, name, None if body is None else bytes(body), attempts)
+def _text_of(body: bytes) -> str:
+    return bytes(body).decode("utf-8", "backslashreplace")
 
 
 def attempts_of(delivery: Delivery) -> list[str]:
@@ -243,10 +242,14 @@ def resend(stores: Collections, who: Operator, account: Account, identity: str) 
             refused = _refused(stores, [delivery])
             if delivery.id in refused:
                 raise NotDone(refused[delivery.id])
-            _keep_bodies(stores, [delivery], _now())
-            due = _due(delivery, _now())
-            if _changed(stores.deliveries, delivery, due):
-                return due
+            _keep_bodies(stores, [delivery])
+            due = stores.deliveries.find_one_and_update(
+                {"_id": identity, "state": delivery.state.value},
+                [{"$set": _due(delivery.state)}],
+                return_document=ReturnDocument.AFTER,
+            )
+            if due is not None:
+                return delivery_in(due)
     raise _restless(identity)
 
 
@@ -263,7 +266,9 @@ def cancel(stores: Collections, who: Operator, account: Account, identity: str) 
                     "it has arrived" if delivery.state is DeliveryState.DELIVERED else "it is dead"
                 )
                 raise NotDone(f"{ended}: nothing more is sent, so there is nothing to cancel")
-            over = replace(delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=_now())
+            over = replace(
+                delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=stored_now()
+            )
             if _changed(stores.deliveries, delivery, over):
                 return over
     raise _restless(identity)
@@ -293,7 +298,7 @@ def resend_all(
 def stop_all(stores: Collections, wanted: Document, why: str) -> int:
     """Cancel what is open or held of some deliveries; tells how many. Raises PyMongoError."""
     standing = {"state": {"$in": [DeliveryState.OPEN.value, DeliveryState.HELD.value]}}
-    over = {"state": DeliveryState.CANCELLED.value, "why": why, "ended_at": _now()}
+    over = {"state": DeliveryState.CANCELLED.value, "why": why, "ended_at": stored_now()}
     return stores.deliveries.update_many(wanted | standing, {"$set": over}).modified_count
 
 
@@ -314,7 +319,7 @@ def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[li
     """Read those that are meant; what was resent is due now, and so it is not read again."""
     left, order = most, [("made_at", ASCENDING), ("_id", ASCENDING)]
     # What is noted from now on is not meant: a destination that fails would never let this end.
-    until = which.until or _now()
+    until = which.until or stored_now()
     while left is None or left > 0:
         size = BATCH_SIZE if left is None else min(BATCH_SIZE, left)
         wanted = _asked(stores, replace(which, until=until), ASCENDING, FAILED)
@@ -334,39 +339,24 @@ def _resend_batch(stores: Collections, batch: Sequence[Delivery], resent: Resent
         if each.id in refused:
             resent.refuse(each, refused[each.id])
     good = [each for each in batch if each.id not in refused]
-    _keep_bodies(stores, good, _now())
+    _keep_bodies(stores, good)
     for state in {each.state for each in good}:
         same = [each.id for each in good if each.state is state]
         wanted = {"_id": {"$in": same}, "state": state.value}
         # All of a batch in one command: each document is changed as it stands then.
-        done = stores.deliveries.update_many(wanted, [{"$set": _due_in_mongodb(state)}])
+        done = stores.deliveries.update_many(wanted, [{"$set": _due(state)}])
         resent.done += done.matched_count
 
 
-def _due(delivery: Delivery, now: dt.datetime) -> Delivery:
-    """Make a delivery due; of one that is open its round goes on."""
-    if delivery.state is DeliveryState.OPEN:
-        return replace(delivery, next_at=now)
-    return replace(
-        delivery,
-        state=DeliveryState.OPEN,
-        round=delivery.round + 1,
-        round_from=delivery.made,
-        next_at=now,
-        why="",
-        ended_at=None,
-    )
-
-
-def _due_in_mongodb(state: DeliveryState) -> Document:
-    """Say `_due` in MongoDB's words."""
+def _due(state: DeliveryState) -> Document:
+    """Make a delivery in this state due; of one that is open its round goes on."""
     if state is DeliveryState.OPEN:
-        return {"next_at": _now()}
+        return {"next_at": stored_now()}
     return {
         "state": DeliveryState.OPEN.value,
         "round": {"$add": ["$round", 1]},
         "round_from": "$made",
-        "next_at": _now(),
+        "next_at": stored_now(),
         "why": "",
         "ended_at": None,
     }
@@ -394,10 +384,10 @@ _SERVICE: Mapping[str, str] = {
 }
 
 
-def _keep_bodies(stores: Collections, deliveries: Sequence[Delivery], now: dt.datetime) -> None:
+def _keep_bodies(stores: Collections, deliveries: Sequence[Delivery]) -> None:
     """Let the bodies stay as long as what is sent may need them. Call it before the change."""
     events = {"_id": {"$in": sorted({each.event for each in deliveries})}}
-    until = now + dt.timedelta(days=KEEP_DAYS)
+    until = stored_now() + dt.timedelta(days=KEEP_DAYS)
     if deliveries:
         stores.events.update_many(events, {"$max": {"until": until}})
 
@@ -419,8 +409,3 @@ def _changed(deliveries: Collection[Document], was: Delivery, to: Delivery) -> b
 
 def _restless(identity: str) -> NotDone:
     return NotDone(f"{identity} changes all the time: try again in a moment")
-
-
-def _now() -> dt.datetime:
-    now = dt.datetime.now(dt.UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)  # as MongoDB keeps it

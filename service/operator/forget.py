@@ -81,8 +81,8 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         asyncio.run(_until_over(config, running))
         for each in running:
             clear(stores, each.parcel)
-        for each in found:
-            _forget_deliveries(config, each, stores)
+        for begin in range(0, len(found), MARKED_AT_ONCE):
+            _forget_deliveries(config, found[begin : begin + MARKED_AT_ONCE], stores)
     return found
 
 
@@ -123,21 +123,25 @@ def _noted(parcel: Parcel) -> Document:
     return {"parcel": parcel.name, "made_at": {"$lte": parcel.at}}
 
 
-def _forget_deliveries(config: Config, found: Found, stores: Collections) -> None:
-    """Delete what was sent about a parcel, once nothing of it is being sent any more."""
-    wanted = _noted(found.parcel)
-    stop_all(stores, wanted, "forgotten")  # and what calls that ran meanwhile made known
-    deliveries = list(map(delivery_in, stores.deliveries.find(wanted)))
+def _forget_deliveries(config: Config, found: Sequence[Found], stores: Collections) -> None:
+    """Delete what was sent about parcels, once nothing of it is being sent any more."""
+    sent = []
+    for each in found:
+        wanted = _noted(each.parcel)
+        stop_all(stores, wanted, "forgotten")  # and what calls that ran meanwhile made known
+        sent.append(list(map(delivery_in, stores.deliveries.find(wanted))))
+    deliveries = [delivery for own in sent for delivery in own]
     if deliveries:
         asyncio.run(_until_sent(config, deliveries))
-    attempts = [name for each in deliveries for name in attempts_of(each)]
-    for kind, home, ids in (
-        ("attempts", stores.attempts, attempts),
-        ("events", stores.events, [each.event for each in deliveries]),
-        ("deliveries", stores.deliveries, [each.id for each in deliveries]),
-    ):
-        gone = home.delete_many({"_id": {"$in": ids}}).deleted_count if ids else 0
-        found.counts[kind] = gone
+    for each, own in zip(found, sent, strict=True):
+        attempts = [name for delivery in own for name in attempts_of(delivery)]
+        for kind, home, ids in (
+            ("attempts", stores.attempts, attempts),
+            ("events", stores.events, [delivery.event for delivery in own]),
+            ("deliveries", stores.deliveries, [delivery.id for delivery in own]),
+        ):
+            gone = home.delete_many({"_id": {"$in": ids}}).deleted_count if ids else 0
+            each.counts[kind] = gone
 
 
 async def _until_sent(config: Config, deliveries: Sequence[Delivery]) -> None:

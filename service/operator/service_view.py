@@ -7,12 +7,15 @@ workers every ten minutes, and kept for ever (deliveries/totals.py).
 from __future__ import annotations
 
 import datetime as dt
-from typing import NamedTuple
 
 from service.operator.connections import Collections
+from service.operator.services import Services, members
 from service.worker.deliveries.delivery import DeliveryState
+from service.worker.deliveries.health_notes import failing_since_in
 from service.worker.deliveries.service import Service
-from service.worker.deliveries.standing import FIGURES, beginning, days_of
+from service.worker.deliveries.standing import beginning, days_of
+from service.worker.results.database import Document
+from tracking.request import Account
 
 COUNTED_MOST = 10_000
 """Of what waits: to count a million takes a second."""
@@ -21,46 +24,29 @@ DAYS = 30
 """Days that are shown, today's among them."""
 
 DAY = dt.timedelta(days=1)
+DAY_FIGURES = ("delivered", "dead", "cancelled", "attempts", "failed")
 
 
-class DayFigures(NamedTuple):
-    """What happened on a day (UTC): deliveries by their ends, attempts, and how many failed."""
+def whole_members(services: Services, account: Account, name: str) -> Document:
+    """Make the members that an account sees of one service, and of how it does.
 
-    day: dt.datetime
-    delivered: int
-    dead: int
-    cancelled: int
-    attempts: int
-    failed: int
-
-
-class ServiceView(NamedTuple):
-    """How a service does. `open` and `held` are COUNTED_MOST at most; days without any are missing.
-
-    `failing_since`: when the first of the failures in a row was; None: its last attempt was well.
+    `open` and `held` are COUNTED_MOST at most. `failing_since`: when the first of the failures in a
+    row was; None: its last attempt was well. `days`: what happened on a day (UTC), deliveries by
+    their ends, attempts, and how many failed; days without any are missing.
+    Raises UnknownService, PyMongoError.
     """
-
-    open: int
-    held: int
-    failing_since: dt.datetime | None
-    days: list[DayFigures]
-
-
-def view_of(stores: Collections, service: Service) -> ServiceView:
-    """Tell how a service does. Raises PyMongoError."""
+    service, stores = services.named(account, name), services.stores
     today = beginning(dt.datetime.now(dt.UTC), DAY)
-    days = [today - count * DAY for count in range(DAYS)]
-    told = [
-        DayFigures(day, **{name: figures[name] for name in FIGURES})
-        for day, _, figures in days_of(stores.statistics, [service.id], days)
-    ]
+    days = days_of(stores.statistics, [service.id], [today - count * DAY for count in range(DAYS)])
     kept = stores.services.find_one({"_id": service.id}, {"health": 1}) or {}
-    return ServiceView(
-        _waiting(stores, service, DeliveryState.OPEN),
-        _waiting(stores, service, DeliveryState.HELD),
-        (kept.get("health") or {}).get("failing_since"),
-        told,
-    )
+    return members(service) | {
+        "open": _waiting(stores, service, DeliveryState.OPEN),
+        "held": _waiting(stores, service, DeliveryState.HELD),
+        "failing_since": failing_since_in(kept),
+        "days": [
+            {"day": day} | {name: figures[name] for name in DAY_FIGURES} for day, _, figures in days
+        ],
+    }
 
 
 def _waiting(stores: Collections, service: Service, state: DeliveryState) -> int:

@@ -20,9 +20,9 @@ state             active | paused
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from couriers.slugs import ALIASES, SLUGS
 from service.config.schema import Config
@@ -94,7 +94,7 @@ def _readers(config: Config, account: Account) -> Mapping[str, Reader]:
         "slugs": slugs,
         "tags": _words_of(Tag),
         "headers": _headers,
-        "format": _word_of(Format, tuple(Format)),
+        "format": _word_of(Format),
         "concurrent": _count_to(CONCURRENT_MOST),
         "per_second": _count_to(PER_SECOND_MOST),
         "attempts": _count_to(ATTEMPTS_MOST),
@@ -113,27 +113,31 @@ def _texts(name: str, wish: object) -> list[str]:
 
 
 def _words_of(words: type[StrEnum]) -> Reader:
+    known = sorted(each.value for each in words)
+
     def read(name: str, wish: object) -> Document:
-        known = {each.value for each in words}
-        for text in _texts(name, wish):
+        texts = _texts(name, wish)
+        for text in texts:
             if text not in known:
-                raise BadWish(name, f"{text[:40]!r} is none of {', '.join(sorted(known))}")
-        return {name: sorted(set(_texts(name, wish)))}
+                raise BadWish(name, f"{text[:40]!r} is none of {', '.join(known)}")
+        return {name: sorted(set(texts))}
 
     return read
 
 
-def _word_of(words: type[StrEnum], allowed: Sequence[StrEnum]) -> Reader:
+def _word_of(words: Iterable[StrEnum]) -> Reader:
+    known = [each.value for each in words]
+
     def read(name: str, wish: object) -> Document:
-        if not isinstance(wish, str) or wish not in [each.value for each in allowed]:
-            raise BadWish(name, f"write {' or '.join(each.value for each in allowed)}")
-        return {name: words(wish).value}
+        if wish not in known:
+            raise BadWish(name, f"write {' or '.join(known)}")
+        return {name: str(wish)}
 
     return read
 
 
 def _state(name: str, wish: object) -> Document:
-    state = _word_of(ServiceState, BY_HAND)(name, wish)
+    state = _word_of(BY_HAND)(name, wish)
     # By hand it goes on, whatever switched it off.
     return state | {"disabled_at": None, "disabled_why": ""}
 
@@ -166,7 +170,7 @@ def _seconds(name: str, wish: object, most: float) -> float:
     return float(wish)
 
 
-def _flag(name: str, wish: object) -> dict[str, Any]:
+def _flag(name: str, wish: object) -> Document:
     if not isinstance(wish, bool):
         raise BadWish(name, "write true or false")
     return {name: wish}

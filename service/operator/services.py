@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import random
-import re
 import secrets as randomness
 import time
 from contextlib import AbstractContextManager
@@ -50,11 +49,17 @@ from service.worker.deliveries.service import (
 )
 from service.worker.deliveries.signing import new_secret
 from service.worker.results.change import EventName
-from service.worker.results.database import Document, indexes_for, make_indexes, names_of
+from service.worker.results.database import (
+    Document,
+    indexes_for,
+    make_indexes,
+    names_of,
+)
+from service.worker.results.document import stored_now
 from service.worker.results.limit_changes import note_change
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import DELIVERY, Line
-from tracking.request import Account
+from tracking.request import NAME, Account
 
 __all__ = [
     "BadWish",
@@ -71,8 +76,6 @@ __all__ = [
     "new_sealing_key",
     "seal_again",
 ]
-
-NAME = re.compile(r"[a-z0-9]{1,20}")
 
 WAIT_SECONDS = 5.0
 """How long a maker waits until every process knows a service: a sweep, mostly."""
@@ -129,16 +132,16 @@ class Services:
 
     def __init__(self, config: Config, stores: Collections) -> None:
         self._config = config
-        self._stores = stores
+        self.stores = stores
 
     def of(self, account: Account) -> list[Service]:
         """List an account's services by name."""
-        found = self._stores.services.find(_live(account)).sort("name")
+        found = self.stores.services.find(_live(account)).sort("name")
         return [service_in(each) for each in found]
 
     def named(self, account: Account, name: str) -> Service:
         """Find one service. Raises UnknownService."""
-        found = self._stores.services.find_one(_live(account, name))
+        found = self.stores.services.find_one(_live(account, name))
         if found is None:
             raise _unknown(name)
         return service_in(found)
@@ -150,15 +153,15 @@ class Services:
                 raise BadWish("name", "write 1 to 20 of a-z and 0-9")
             if "destination" not in wishes:
                 raise BadWish("destination", "say where deliveries go: https://…")
-            insist_on(self._stores, account)
+            insist_on(self.stores, account)
             box, wished = _box_of(self._config), read_wishes(self._config, account, wishes)
             secret, document = new_secret(), self._plain(account, name)
             document |= wished | _secrets([box.closed(secret, document["_id"])])
-            make_indexes(self._stores.services, indexes_for(names_of(self._config))["services"])
+            make_indexes(self.stores.services, indexes_for(names_of(self._config))["services"])
             self._insert(account, document)
             outcome["service"] = document["_id"]
             try:
-                insist_on(self._stores, account)
+                insist_on(self.stores, account)
             except NotDone:
                 self._end_all({"_id": document["_id"]})
                 raise
@@ -170,7 +173,7 @@ class Services:
             wished = read_wishes(self._config, account, wishes)
             if not wished:
                 return Made(self.named(account, name))
-            changed = self._stores.services.find_one_and_update(
+            changed = self.stores.services.find_one_and_update(
                 _live(account, name), {"$set": wished}, return_document=ReturnDocument.AFTER
             )
             if changed is None:
@@ -178,7 +181,7 @@ class Services:
             goes_on = wished.get("state") == ServiceState.ACTIVE
             return self._announced(service_in(changed), goes_on=goes_on)
 
-    def delete(self, who: Operator, account: Account, name: str) -> Service:
+    def delete(self, who: Operator, account: Account, name: str) -> None:
         """Delete a service; its deliveries that are open or held are cancelled."""
         with self._recorded(who, "service delete", account, name):
             service = self.named(account, name)
@@ -186,15 +189,15 @@ class Services:
                 raise _unknown(name)
             self._announced(service, goes_on=True)
             self._cancel([service])
-        return service
 
     def end(self, who: Operator, account: Account) -> int:
-        """Delete all services of an account; tells how many there were."""
+        """Delete all services of an account; tells how many there were. None is no act."""
+        services = self.of(account)
+        if not services:
+            return 0
         with self._recorded(who, "services end", account, "") as outcome:
-            services = self.of(account)
             outcome["services"] = ended = self._end_all(_live(account))
-            for each in services[:1]:
-                self._announced(each, goes_on=True)
+            self._announced(services[0], goes_on=True)
             self._cancel(services)
         return ended
 
@@ -205,7 +208,7 @@ class Services:
         with self._recorded(who, "service secret rotate", account, name):
             box, secret = _box_of(self._config), new_secret()
             while True:
-                service, now = self.named(account, name), _now()
+                service, now = self.named(account, name), stored_now()
                 ends_at = now + dt.timedelta(seconds=keep_seconds)
                 before = [
                     {"text": each.text, "ends_at": min(each.ends_at or ends_at, ends_at)}
@@ -217,7 +220,7 @@ class Services:
                     raise ServiceConflict(f"{why}, at {before[-1]['ends_at']:%H:%M} UTC")
                 made = _secrets([box.closed(secret, service.id)])["secrets"]
                 # Of two who rotate at once the second sees what the first has made.
-                changed = self._stores.services.find_one_and_update(
+                changed = self.stores.services.find_one_and_update(
                     _live(account, name) | {"_id": service.id, "secrets": _as_kept(service)},
                     {"$set": {"secrets": made + before}},
                     return_document=ReturnDocument.AFTER,
@@ -228,7 +231,7 @@ class Services:
     def test(self, who: Operator, account: Account, name: str) -> Delivery:
         """Have an event delivered that says of itself that it is a test."""
         with self._recorded(who, "service test", account, name) as outcome:
-            service, now = self.named(account, name), _now()
+            service, now = self.named(account, name), stored_now()
             change, event = randomness.token_hex(16), EventName.PARCEL_CHANGED
             written = event_document(
                 name=event_id(change, event),
@@ -238,8 +241,8 @@ class Services:
                 bodies={service.format: standard(event, now, {"test": True})},
             )
             made = delivery_of(change, written, service)
-            self._stores.events.insert_one(written)
-            self._stores.deliveries.insert_one(delivery_document(made))
+            self.stores.events.insert_one(written)
+            self.stores.deliveries.insert_one(delivery_document(made))
             outcome["delivery"] = made.id
         return made
 
@@ -250,7 +253,7 @@ class Services:
         if wishes is not None:
             target["set"] = sorted(wishes)
             target |= {each: wishes[each] for each in ("state", "events") if each in wishes}
-        return recorded(self._stores.audit, who, act, target)
+        return recorded(self.stores.audit, who, act, target)
 
     def _plain(self, account: Account, name: str) -> Document:
         webhooks = self._config.webhooks
@@ -261,7 +264,7 @@ class Services:
                 name,
                 "",
                 (),
-                made_at=_now(),
+                made_at=stored_now(),
                 concurrent=webhooks.concurrent,
                 per_second=webhooks.per_second,
                 attempts=webhooks.attempts,
@@ -273,7 +276,7 @@ class Services:
         for _ in range(TRIES):
             document |= self._place(account)
             try:
-                self._stores.services.insert_one(document)
+                self.stores.services.insert_one(document)
             except DuplicateKeyError as error:
                 if "name" in (error.details or {}).get("keyPattern", {}):
                     name = document["name"]
@@ -285,14 +288,14 @@ class Services:
 
     def _place(self, account: Account) -> Document:
         """Find a free place among those that an account has, and the next of today."""
-        webhooks, services = self._config.webhooks, self._stores.services
+        webhooks, services = self._config.webhooks, self.stores.services
         taken = {each.get("slot") for each in services.find(_live(account), {"slot": 1})}
         slot = next((each for each in range(webhooks.services_most) if each not in taken), None)
         # More than may be are there where the setting was lowered.
         if slot is None or len(taken) >= webhooks.services_most:
             why = f"there are {len(taken)} services, as many as an account may have"
             raise ServiceConflict(f"{why} (`[webhooks] services_most`): delete one first")
-        today = f"{_now():%Y-%m-%d}"
+        today = f"{stored_now():%Y-%m-%d}"
         made = services.count_documents(
             {"account": account, "made_as": {"$gt": today, "$lt": f"{today}~"}}
         )
@@ -304,18 +307,18 @@ class Services:
     def _end_all(self, which: Document) -> int:
         gone = {
             "state": ServiceState.DELETED.value,
-            "deleted_at": _now(),
+            "deleted_at": stored_now(),
             "secrets": [],
             "headers": {},
         }
-        ended = self._stores.services.update_many(which, {"$set": gone, "$unset": {"live": ""}})
+        ended = self.stores.services.update_many(which, {"$set": gone, "$unset": {"live": ""}})
         return ended.modified_count
 
     def _cancel(self, services: list[Service]) -> None:
         ends = time.monotonic() + CANCEL_SECONDS
         for each in services:
             while time.monotonic() < ends:
-                if cancel_some(self._stores.deliveries, each.id) < BATCH:
+                if cancel_some(self.stores.deliveries, each.id) < BATCH:
                     break
 
     def _announced(
@@ -327,7 +330,7 @@ class Services:
         goes_on: bool = False,
     ) -> Made:
         """Have every process hear of it; `goes_on` ends what stopped its line."""
-        revision, now = note_change(self._stores.limits), _now()
+        revision, now = note_change(self.stores.limits), stored_now()
 
         async def announce() -> tuple[str, ...]:
             async with redis_of(self._config) as redis:
@@ -431,9 +434,3 @@ def _secrets(texts: list[str]) -> Document:
 
 def _unknown(name: str) -> UnknownService:
     return UnknownService(f"there is no service {name[:40]}")
-
-
-def _now() -> dt.datetime:
-    # As MongoDB keeps it.
-    now = dt.datetime.now(dt.UTC)
-    return now.replace(microsecond=now.microsecond // 1_000 * 1_000)

@@ -31,6 +31,10 @@ WHO = Operator()
 ANY: dict[str, Any] = {"per_second": 50, "events": ["parcel.changed"]}
 
 
+def numbers_of(count: int, first: int = 0) -> list[str]:
+    return [f"AB{number:06}" for number in range(first, first + count)]
+
+
 class Hooks:
     """The services of a plant, and who receives there."""
 
@@ -73,12 +77,6 @@ class Hooks:
     def keys(self, made: Made) -> list[str]:
         """What Redis holds of a service."""
         return list(self.plant.redis.scan_iter(f"*{made.service.line}*"))
-
-    def row(self, received: Received) -> Document:
-        """What is stored of the delivery that arrived."""
-        found = self.plant.collection("deliveries").find_one({"_id": received.call.number})
-        assert found is not None
-        return found
 
     def states(self, name: str) -> dict[str, int]:
         """How many deliveries of a service are in each state."""

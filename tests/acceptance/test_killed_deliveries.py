@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from hooks import Hooks
+from hooks import Hooks, numbers_of
 from plant import Plant
 from running_worker import RunningWorker, until
 
@@ -74,7 +74,7 @@ def change_until_dead(hooks: Hooks, doomed: RunningWorker) -> list[str]:
     deadline = time.monotonic() + DIES_WITHIN
     while not doomed.events("process died", code=-9):
         assert time.monotonic() < deadline, "the fail point was never reached"
-        burst = [f"AB{number:06}" for number in range(len(numbers), len(numbers) + BURST)]
+        burst = numbers_of(BURST, first=len(numbers))
         hooks.plant.producer.put_all(hooks.slug, burst)
         numbers += burst
         time.sleep(1.0)

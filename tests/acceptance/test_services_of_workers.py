@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hooks import WHO, Hooks
+from hooks import WHO, Hooks, numbers_of
 from plant import Plant
 from running_worker import until
 
@@ -50,7 +50,7 @@ def test_nothing_starts_once_a_service_is_paused_and_all_of_it_when_it_goes_on(
     hooks.receiver("erp").behave(latency=0.2)
     plant.hire(processes=2).ready()
     hooks.make("erp", concurrent=2)
-    numbers = [f"AB{number:06}" for number in range(40)]
+    numbers = numbers_of(40)
     plant.producer.put_all(hooks.slug, numbers)
     until(lambda: len(hooks.arrived("erp")) > 3, 15.0, "some arrive")
 
@@ -74,7 +74,7 @@ def test_a_deleted_service_hears_nothing_more_and_leaves_nothing_in_redis(plant:
     plant.hire(processes=2).ready()
     made = hooks.make("erp", concurrent=1)
     hooks.make("crm")
-    numbers = [f"AB{number:06}" for number in range(60)]
+    numbers = numbers_of(60)
     plant.producer.put_all(hooks.slug, numbers)
     until(lambda: plant.redis.hlen(f"wait_requests:{made.service.line}") > 20, 15.0, "some wait")
 
@@ -97,7 +97,7 @@ def test_a_lower_rate_holds_for_deliveries_at_once(plant: Plant) -> None:
     hooks = Hooks(plant)
     plant.hire(processes=2).ready()
     hooks.make("erp", per_second=2)
-    plant.producer.put_all(hooks.slug, [f"AB{number:06}" for number in range(8)])
+    plant.producer.put_all(hooks.slug, numbers_of(8))
 
     until(lambda: len(hooks.arrived("erp")) == 8, 20.0, "all arrive")
     calls = sorted(each.call.arrived_ns for each in hooks.receiver("erp").received())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
-from hooks import ANY, WHO, Hooks
+from hooks import ANY, WHO, Hooks, numbers_of
 from plant import Plant
 from running_worker import until
 
@@ -61,7 +61,7 @@ def test_a_receiver_that_is_gone_disables_its_service_and_gets_all_once_it_is_ba
         hooks.make("erp")
         hooks.make("ops", **ANY | {"events": ["service.disabled"]})
         deliveries, services = plant.collection("deliveries"), plant.collection("services")
-        numbers = [f"AB{number:06}" for number in range(20)]
+        numbers = numbers_of(20)
 
         plant.producer.put_all(hooks.slug, numbers[:10])
         until(lambda: services.count_documents({"state": "disabled"}) == 1, 20.0, "it is disabled")
@@ -95,7 +95,7 @@ def test_receivers_that_hang_leave_couriers_half_of_a_process(plant: Plant) -> N
     hooks.receiver("erp").behave(fault="hang")
     plant.hire().ready()
     hooks.make("erp")
-    numbers = [f"AB{number:06}" for number in range(60)]
+    numbers = numbers_of(60)
     plant.producer.put_all(hooks.slug, numbers[:20])
     until(lambda: len(hooks.receiver("erp").received()) >= 4, 20.0, "its half hangs")
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 import pytest
-from hooks import WHO, Hooks, verified
+from hooks import WHO, Hooks, numbers_of, verified
 from plant import Plant
 from portion import TIMES
 from running_worker import until
@@ -22,10 +22,6 @@ from tracking.request import MAIN
 KILLS = 3
 CONCURRENT = 6
 TAKES_OVER = 30.0
-
-
-def numbers_of(count: int) -> list[str]:
-    return [f"AB{number:06}" for number in range(count)]
 
 
 def test_a_service_made_over_http_gets_a_change_with_a_valid_signature(plant: Plant) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -128,6 +129,22 @@ def test_all_of_one_but_its_secret_is_shown(run: Run, collections: Any) -> None:
     assert (told["open"], told["held"], told["days"]) == (1, 0, [])
     for text in (service.line, service.destination, "standard", "active", "ordered"):
         assert text in done.out
+
+
+def test_how_a_service_did_is_shown_day_by_day(run: Run, collections: Any) -> None:
+    service = store_service(collections)
+    today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    day = {"day": today, "service": service.id, "account": "main"}
+    parts = {"0800": {"attempts": 3, "failed": 1, "delivered": 2}}
+    name = f"{today:%Y-%m-%d}:~{service.id}"
+    collections.statistics.insert_one({"_id": name, **day, "parts": parts})
+
+    done = run("service", "show", "orders")
+
+    assert [line.split() for line in done.lines[-2:]] == [
+        ["day", "delivered", "dead", "cancelled", "attempts", "failed"],
+        [f"{today:%Y-%m-%d}", "2", "0", "0", "3", "1"],
+    ]
     assert "c2VhbGVk" not in done.out
     nobody = run("service", "show", "nope")
     assert (nobody.code, "there is no service nope" in nobody.err) == (2, True)

@@ -37,6 +37,7 @@ from service.operator.keys import digest
 from service.operator.put import Sendable, job_of
 from service.operator.stored import Stored
 from service.worker.results.database import Document, in_thread
+from service.worker.results.document import stored_now
 from tracking.request import Account
 
 APART_SECONDS = 1
@@ -92,9 +93,7 @@ class Links:
         """Make one, and tell its secret, this once. Raises MalformedJob, TooManyLinks."""
         parcel = job_of(request, self._catalogue, account)
         secret = secrets.token_hex(24)
-        now = dt.datetime.now(dt.UTC)
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as MongoDB keeps it
-        made = Link(str(ObjectId()), parcel.slug, parcel.number, title, now, None)
+        made = Link(str(ObjectId()), parcel.slug, parcel.number, title, stored_now(), None)
         document = {
             "_id": made.id,
             "sha256": digest(secret),

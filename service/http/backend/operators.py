@@ -27,7 +27,7 @@ from tracking.errors import StoreError
 from tracking.line import courier_line
 from tracking.request import Slug
 
-__all__ = ["Acted", "Filter", "Operators", "behind", "read_behind"]
+__all__ = ["Acted", "Filter", "Operators", "behind", "cursor_of", "read_behind"]
 
 ACT_SECONDS = 20.0
 """No further record is begun after that: proxies give up after a minute."""
@@ -156,11 +156,16 @@ def behind(document: Document) -> str | None:
     at = document.get("at")
     if not isinstance(at, dt.datetime):
         return None
-    return f"{(at - _EPOCH) // _MILLISECOND}.{document['_id']}"
+    return cursor_of(at, str(document["_id"]))
+
+
+def cursor_of(at: dt.datetime, identity: str) -> str:
+    """Name what follows this in a list that is in the order of a time, and then of an id."""
+    return f"{(at - _EPOCH) // _MILLISECOND}.{identity}"
 
 
 def read_behind(text: str) -> tuple[dt.datetime, str]:
-    """Read what `behind` wrote. Raises ValueError."""
+    """Read what `cursor_of` wrote. Raises ValueError."""
     at, _, identity = text.partition(".")
     if not (_MILLISECONDS.fullmatch(at) and identity):
         raise ValueError("no such cursor")

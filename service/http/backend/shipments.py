@@ -23,6 +23,7 @@ from service.operator.put import MissingField, job_of
 from service.operator.stored import Stored
 from service.worker.results import shipments as collection
 from service.worker.results.database import Document, in_thread
+from service.worker.results.document import stored_now
 from service.worker.results.shipments import RETURNING, Exists, Filters, Position, asked_as
 from tracking.errors import MalformedJob, StoreError
 from tracking.request import Account, Number, Slug, account_and_id, operation_id
@@ -134,7 +135,7 @@ class Shipments:
         await self._insist_on_none(account, slug, number)
         identity = named.get("id") or secrets.token_hex(16)
         await self._ask(account, identity, (slug, number), fields_of(words), traced)
-        now = _now()
+        now = stored_now()
         made = {
             "_id": operation_id(account, identity),
             "account": account,
@@ -187,14 +188,14 @@ class Shipments:
     async def delete(self, account: Account, identity: str) -> Document:
         """Delete one; gives it as it was. Raises ShipmentError: UNKNOWN."""
         before = await self.find(account, identity)
-        await self._change(before, collection.deletion(_now()))
+        await self._change(before, collection.deletion(stored_now()))
         return before
 
     async def complete(
         self, account: Account, identity: str, reason: str, event: str | None
     ) -> Document:
         """Note that its parcel has ended, by a reason of ENDS. Raises ShipmentError: UNKNOWN."""
-        before, now = await self.find(account, identity), _now()
+        before, now = await self.find(account, identity), stored_now()
         tag, subtag = ENDS[reason]
         ended = {"reason": reason, "tag": tag, "subtag": subtag, "at": now, "event": event}
         await self._change(before, {"$set": {"completed": ended, "updated_at": now}})
@@ -310,13 +311,7 @@ def _shipment_error(error: MalformedJob) -> ShipmentError:
 def _after(before: Document) -> dt.datetime:
     """Give a change its time: later than the last one, so that no two have the same."""
     last: dt.datetime = before["updated_at"]
-    return max(_now(), last + dt.timedelta(milliseconds=1))
-
-
-def _now() -> dt.datetime:
-    """As MongoDB keeps it: in whole milliseconds."""
-    now = dt.datetime.now(dt.UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+    return max(stored_now(), last + dt.timedelta(milliseconds=1))
 
 
 def fields_of(words: Mapping[str, Any]) -> dict[str, str]:

@@ -43,7 +43,7 @@ PROBE = "probe"
 
 
 class DeliveryState(StrEnum):
-    """The state of a delivery, by the table above."""
+    """The state of a delivery: delivered, dead and cancelled ones are over."""
 
     OPEN = "open"
     HELD = "held"

@@ -216,6 +216,11 @@ def stored(instant: datetime) -> datetime:
     return instant - _MICROSECOND * beyond if beyond else instant
 
 
+def stored_now() -> datetime:
+    """Give this instant in that form."""
+    return stored(datetime.now(UTC))
+
+
 def clean(text: str, most: int) -> str:
     """Cut to `most` bytes, and make sure that it can be written as UTF-8."""
     return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")

@@ -362,7 +362,7 @@ def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
         if index.keep_days is not None:
             _expire(collection, index, found)
         elif not any(map(index.is_served_by, found.values())):
-            _make(collection, index, **({"expireAfterSeconds": 0} if index.until else {}))
+            _make(collection, index)
     own = {index.name for index in wanted}
     for name in collection.index_information().keys() & OF_BEFORE - own:
         collection.drop_index(name)
@@ -384,6 +384,8 @@ def _expire(collection: Collection[Any], index: Index, found: Mapping[str, Spec]
 def _make(collection: Collection[Any], index: Index, **options: Any) -> None:
     if index.unique:
         options["unique"] = True
+    if index.until:
+        options["expireAfterSeconds"] = 0
     if index.partial is not None:
         options["partialFilterExpression"] = index.partial
     keys = [(member, ASCENDING) for member in index.members]

@@ -304,4 +304,4 @@ def _say_changed(made: Made, words: str, options: Options) -> int:
 
 
 def _members(service: Service) -> dict[str, Any]:
-    return {"account": service.account, **services.members(service)}
+    return {"account": service.account, **service_view.members(service)}

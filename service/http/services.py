@@ -24,7 +24,7 @@ from service.http.exchange import (
 )
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
-from service.operator.service_view import whole_members
+from service.operator.service_view import members, whole_members
 from service.operator.services import (
     BadWish,
     Made,
@@ -32,7 +32,6 @@ from service.operator.services import (
     NoKeys,
     Services,
     UnknownService,
-    members,
 )
 from tracking.request import NAME
 

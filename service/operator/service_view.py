@@ -1,4 +1,4 @@
-"""The view of a service: what waits for it, since when it fails, and its figures day by day.
+"""The view of a service: what is set of it, what waits for it, and how it did day by day.
 
 What waits is counted when somebody asks, as far as that is quick. Figures of days are counted by
 workers every ten minutes, and kept for ever (deliveries/totals.py).
@@ -9,10 +9,10 @@ from __future__ import annotations
 import datetime as dt
 
 from service.operator.connections import Collections
-from service.operator.services import Services, members
+from service.operator.services import Services
 from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.health_notes import failing_since_in
-from service.worker.deliveries.service import Service
+from service.worker.deliveries.service import Service, document_of
 from service.worker.deliveries.standing import beginning, days_of
 from service.worker.results.database import Document
 from tracking.request import Account
@@ -25,6 +25,21 @@ DAYS = 30
 
 DAY = dt.timedelta(days=1)
 DAY_FIGURES = ("delivered", "dead", "cancelled", "attempts", "failed")
+
+
+def members(service: Service) -> Document:
+    """Make the members that an account sees of its service: no secret, and no header's value.
+
+    `disabled_at` and `disabled_why` are beside them where it was switched off.
+    """
+    document = document_of(service)
+    hidden = ("_id", "account", "secrets", "headers")
+    return {
+        "name": service.name,
+        "line": service.line,
+        **{name: each for name, each in document.items() if name not in hidden},
+        "headers": sorted(document["headers"]),
+    }
 
 
 def whole_members(services: Services, account: Account, name: str) -> Document:

@@ -34,7 +34,7 @@ from service.worker.deliveries.destination import (
     parse_destination,
 )
 from service.worker.deliveries.secret_box import new_key
-from service.worker.deliveries.service import Format, Service, ServiceState, document_of
+from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
 from tracking.checkpoint import Tag
@@ -174,21 +174,6 @@ def _flag(name: str, wish: object) -> Document:
     if not isinstance(wish, bool):
         raise BadWish(name, "write true or false")
     return {name: wish}
-
-
-def members(service: Service) -> Document:
-    """Make the members that an account sees of its service: no secret, and no header's value.
-
-    `disabled_at` and `disabled_why` are beside them where it was switched off.
-    """
-    document = document_of(service)
-    hidden = ("_id", "account", "secrets", "headers")
-    return {
-        "name": service.name,
-        "line": service.line,
-        **{name: each for name, each in document.items() if name not in hidden},
-        "headers": sorted(document["headers"]),
-    }
 
 
 def new_sealing_key(name: str | None = None) -> str:

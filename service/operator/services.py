@@ -33,7 +33,7 @@ from service.config.schema import Config
 from service.operator.accounts import NotDone, insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, redis_of
-from service.operator.service_wishes import BadWish, Wishes, members, new_sealing_key, read_wishes
+from service.operator.service_wishes import BadWish, Wishes, new_sealing_key, read_wishes
 from service.worker.deliveries.body import event_document, standard
 from service.worker.deliveries.delivery import Delivery, event_id
 from service.worker.deliveries.delivery import document_of as delivery_document
@@ -72,7 +72,6 @@ __all__ = [
     "UnknownService",
     "Wishes",
     "heard_by_all",
-    "members",
     "new_sealing_key",
     "seal_again",
 ]

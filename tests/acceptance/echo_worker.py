@@ -46,7 +46,7 @@ ECHO: Kind = TRACKING._replace(
 )
 
 CONCURRENT, PER_SECOND = 3, 4
-TIMEOUT, LEASE = 1.5, 5.0
+TIMEOUT, LEASE = 2.5, 5.0
 
 BETWEEN = "."
 """Stands between the numbers of a group, in the address that is asked."""

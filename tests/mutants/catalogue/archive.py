@@ -43,7 +43,7 @@ MUTANTS = (
         where="service/worker/supervisor/parent.py",
         old="        if math.isinf(self._archiver.start_at) and self._any_works():\n",
         new="        if self._stop_by is not None:\n",
-        tests=("console/test_parent.py::test_a_killed_archiver_is_started_again",),
+        tests=("console/test_parent.py::test_a_silent_or_killed_archiver_is_started_again",),
     ),
     Mutant(
         name="a job goes before what waits is mirrored",

@@ -100,7 +100,10 @@ MUTANTS = (
         where="service/worker/supervisor/parent.py",
         old="            elif (silent := now - child.last_beat) >= self._patience(child):",
         new="            elif (silent := now - child.last_beat) >= 1e9:",
-        tests=(PARENT + "test_a_stopped_child_is_killed_after_the_silence_and_replaced",),
+        tests=(
+            PARENT
+            + "test_a_stopped_child_is_killed_after_the_silence_and_one_that_beats_is_left_alone",
+        ),
     ),
     Mutant(
         name="one process that is refused stops those that work",

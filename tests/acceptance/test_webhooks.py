@@ -255,21 +255,6 @@ def test_a_change_is_on_its_way_at_once_and_the_end_of_a_request_within_a_second
         assert median < most or not TIMES
 
 
-def test_a_request_that_names_a_service_is_told_how_it_ended(plant: Plant) -> None:
-    hooks = Hooks(plant)
-    plant.hire().ready()
-    receiver = hooks.receiver("erp")
-    secret = hooks.make("erp", events=["service.disabled"]).secret
-    assert secret
-    plant.producer.put(hooks.slug, "AB000001", id="order-1", webhook="erp")
-    until(receiver.received, 15.0, "a webhook arrives")
-
-    (received,) = receiver.received()
-    told = verified(secret, received)
-    assert (told["type"], told["data"]["id"]) == ("operation.ended", "order-1")
-    assert told["data"]["status"] == "SUCCESS"
-
-
 @pytest.mark.prove
 def test_nothing_is_sent_into_the_machine_unless_an_operator_allows_it(plant: Plant) -> None:
     hooks = Hooks(plant)

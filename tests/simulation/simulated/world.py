@@ -40,7 +40,7 @@ QUIET_WITHIN = 900.0
 """A pause after refused credentials is a minute, the next one two; all else ends sooner."""
 
 LONGEST_PAUSE = 3_600.0
-"""One that began just before the end of an outage."""
+"""One that began just before the end of an outage, or of a line where one never succeeds."""
 
 MOST_TURNS = 3_000_000
 """A world that runs in circles is a broken one."""
@@ -148,7 +148,8 @@ class World:
         self.trace.add("world", "is healed")
         self.nemesis.heal()
         await asyncio.sleep(self.mended_at - self.loop.now)
-        until = self.loop.now + QUIET_WITHIN + LONGEST_PAUSE
+        pause = LONGEST_PAUSE if self.plan.outage or self.plan.hopeless else 0.0
+        until = self.loop.now + QUIET_WITHIN + pause
         while what := self._judge.unquiet():
             if self.loop.now > until or self.loop.turns > MOST_TURNS:
                 self.trace.breach("I7", f"not quiet: {what}")

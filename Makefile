@@ -64,9 +64,9 @@ follow: $(READY) ## re-checks of 100,000 parcels for three days of virtual time,
 	@PYTHONPATH=.:tests/upkeep PYTHONHASHSEED=0 $(BIN)/python -m followed \
 	  --parcels $(PARCELS) --days $(DAYS) $(if $(SEED),--seed $(SEED))
 
-mutants: $(READY) ## break one invariant after the other; the suite must notice (ONLY=words JSON=1)
+mutants: $(READY) ## break one invariant after the other; the suite must notice (ONLY=words)
 	@PYTHONPATH=.:tests $(BIN)/python -m mutants \
-	  $(if $(ONLY),--only "$(ONLY)") $(if $(JSON),--json) $(if $(DOCS),--write-docs)
+	  $(if $(ONLY),--only "$(ONLY)")
 
 EXAMPLES ?= 10000
 fuzz: $(READY) ## feed all that is read from outside with damaged input (EXAMPLES=10000 ONLY=routes)

@@ -1,7 +1,7 @@
 """A worker process that does nothing but live: `fake_child.py HOW NOTES DESCRIPTOR`.
 
 It writes a line to the file NOTES for whatever happens to it. HOW is "well", "deaf" (does not stop
-on SIGTERM), "hanging" (deaf, and never beats again), "slow" (takes 4 s to its first beat),
+on SIGTERM), "hanging" (deaf, and never beats again), "slow" (takes 2 s to its first beat),
 "refusing" (ends with 2), "refusing-later" (the third and the fourth to start end with 2), "dying"
 (ends with 1, four times over, and then lives), "dying-once" or "silent-once".
 """
@@ -20,7 +20,7 @@ from service.observe.counts import Counts
 from service.worker.supervisor.lifeline import Lifeline
 
 DEATHS = 4
-STOP_SECONDS = 4.0
+STOP_SECONDS = 2.0
 
 how, notes, descriptor = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 
@@ -52,8 +52,9 @@ counts.add(("tracker_repairs_total", "drain"), 3)  # whatever it may be
 lifeline = Lifeline(descriptor, STOP_SECONDS, counts)
 note("started")
 if how == "slow":
-    time.sleep(4.0)
+    time.sleep(2.0)
 lifeline.beat()
+note("beaten")
 match how:
     case "refusing":
         sys.exit(2)

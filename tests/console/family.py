@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
@@ -76,6 +77,13 @@ class Family:
     def events(self) -> list[dict[str, Any]]:
         self.log.seek(0)
         return [json.loads(line) for line in self.log.read().splitlines()]
+
+    def counted(self) -> dict[tuple[str, str], int]:
+        """What all its children counted; once it has ended."""
+        found: dict[tuple[str, str], int] = ast.literal_eval(
+            self.notes.with_suffix(".counts").read_text()
+        )
+        return found
 
     def await_started(self, count: int) -> list[int]:
         until(lambda: len(self.noted("started")) >= count, f"{count} children started")

@@ -134,24 +134,6 @@ def test_a_worker_whose_lines_nobody_reads_answers_what_is_put_and_stops(
     assert process.wait(PATIENCE) == 0
 
 
-def test_a_request_that_lacks_credentials_is_reported_to_the_command_that_waits(
-    started: tuple[Started, Path], addresses: dict[str, str]
-) -> None:
-    start, log = started
-    start()
-    with subprocess.Popen(
-        [sys.executable, "worker.py", "put", "usps", "9405903699300184125060", "--wait"],
-        cwd=ROOT,
-        env={**os.environ, **addresses},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as putting:
-        assert putting.stderr is not None
-        told = "worker.py: usps: paused because it has no credentials, until "
-        assert any(line.startswith(told) for line in putting.stderr), log.read_text()
-        putting.terminate()
-
-
 def test_a_worker_refuses_a_redis_that_forgets_and_tells_the_fix(
     started: tuple[Started, Path], redis_url: str
 ) -> None:

@@ -38,24 +38,17 @@ def test_a_command_has_the_environment_and_the_folder_that_it_was_given(tmp_path
     assert done.stdout == f"1 {tmp_path}\n"
 
 
-def test_what_is_not_over_in_time_shows_its_stack_and_its_output() -> None:
-    with pytest.raises(TimeoutError) as raised:
-        run_to_end(python(STANDS), os.environ, seconds=2)
-
-    told = str(raised.value)
-    assert "not over after 2 s" in told
-    assert "so far" in told
-    assert "in stands_here" in told
-
-
-def test_so_does_what_a_script_waits_for() -> None:
+def test_what_is_not_over_in_time_shows_its_stack_and_its_output_also_of_a_script() -> None:
     script = ["bash", "-c", '"$0" -c "$1"; echo never', *python(STANDS)[::2]]
 
     with pytest.raises(TimeoutError) as raised:
         run_to_end(script, os.environ, seconds=2)
 
-    assert "in stands_here" in str(raised.value)
-    assert "never" not in str(raised.value).partition("on standard output")[2]
+    told = str(raised.value)
+    assert "not over after 2 s" in told
+    assert "in stands_here" in told
+    assert "so far" in told.partition("on standard output")[2]
+    assert "never" not in told.partition("on standard output")[2]
 
 
 def test_what_will_not_abort_is_killed_and_its_output_is_shown(

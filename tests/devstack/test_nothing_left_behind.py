@@ -104,15 +104,7 @@ def test_an_exception_stops_every_server_and_removes_the_data(tmp_path: Path) ->
         assert list(tmp_path.iterdir()) == []
 
 
-def test_kill_9_of_the_starter_kills_every_server(tmp_path: Path) -> None:
-    with starter(tmp_path, "-m", "devstack", "--json") as (process, pids):
-        process.kill()
-        process.wait(DEADLINE)
-
-        wait_until(none_alive(pids))
-
-
-def test_what_a_killed_starter_left_is_removed_by_the_next(
+def test_kill_9_of_the_starter_kills_every_server_and_the_next_removes_what_it_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with starter(tmp_path, "-m", "devstack", "--json") as (process, pids):

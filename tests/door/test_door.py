@@ -193,8 +193,8 @@ async def test_a_door_that_cannot_delete_puts_again_only_what_the_next_door_find
 async def test_what_is_put_and_cannot_be_deleted_holds_nobody_up_and_is_put_once(
     path: Path, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bodies = [b"%d" % number for number in range(1_000)]
-    monkeypatch.setattr(door_module, "TOGETHER_MOST", 100)
+    bodies = [b"%d" % number for number in range(300)]
+    monkeypatch.setattr(door_module, "TOGETHER_MOST", 30)
     async with open_door(path, NOWHERE) as first:
         await first.take(jobs(*bodies))
 
@@ -208,10 +208,10 @@ async def test_what_is_put_and_cannot_be_deleted_holds_nobody_up_and_is_put_once
         with monkeypatch.context() as full:
             full.setattr(Spool, "delete", failing)
             async with emptying(door):
-                await until(lambda: waiting(beanstalkd) == 1_000, "all are put")
+                await until(lambda: waiting(beanstalkd) == 300, "all are put")
                 async with open_door(path, NOWHERE) as other:
                     await other.take(jobs(b"last"))
-                await until(lambda: waiting(beanstalkd) == 1_001, "what came later is put, too")
+                await until(lambda: waiting(beanstalkd) == 301, "what came later is put, too")
                 before = len(tried)
                 await until(lambda: len(tried) > before, "the door knows that it is put")
         async with emptying(door):

@@ -56,8 +56,8 @@ def test_arguments_that_are_missing_are_named(read: Read) -> None:
     assert (done.returncode, done.stderr) == (1, "usage: read_result.py SLUG NUMBER [ID]\n")
 
 
-def test_a_result_is_shown_however_its_number_was_typed(
-    read: Read, mongo_uri: str, database: str
+def test_a_result_is_shown_however_its_number_was_typed_behind_the_status_of_its_operation(
+    read: Read, mongo_uri: str, database: str, redis_url: str
 ) -> None:
     document = {
         "_id": "usps:9405903699300184125060",
@@ -67,11 +67,15 @@ def test_a_result_is_shown_however_its_number_was_typed(
     }
     with pymongo.MongoClient(mongo_uri) as client:
         client[database]["tracking"].insert_one(document)
+    with redis.Redis.from_url(redis_url) as store:
+        store.set("tracking:status:order-1042", json.dumps({"status": "RUNNING"}), ex=60)
 
-    done = read("usps", " 9405 9036-9930 0184125060 ")
+    done = read("usps", " 9405 9036-9930 0184125060 ", "order-1042")
 
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["checkpoints"] == document["checkpoints"]
+    status, _, result = done.stdout.partition("\n")
+    assert status == "RUNNING"
+    assert json.loads(result)["checkpoints"] == document["checkpoints"]
 
 
 def test_a_dead_request_is_shown_with_its_reason(read: Read, mongo_uri: str, database: str) -> None:
@@ -81,13 +85,6 @@ def test_a_dead_request_is_shown_with_its_reason(read: Read, mongo_uri: str, dat
         )
 
     assert json.loads(read("usps", "9405903699300184125060").stdout)["reason"] == "invalid_number"
-
-
-def test_the_status_of_an_operation_is_shown(read: Read, redis_url: str) -> None:
-    with redis.Redis.from_url(redis_url) as client:
-        client.set("tracking:status:order-1042", json.dumps({"status": "RUNNING"}), ex=60)
-
-    assert read("usps", "9405903699300184125060", "order-1042").stdout.startswith("RUNNING\n")
 
 
 def test_nothing_stored_is_said_and_is_a_failure(read: Read) -> None:

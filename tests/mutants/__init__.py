@@ -2,5 +2,5 @@
 
 Run by `make mutants`. `mutant` is one small replacement, `catalogue` holds all of them, `serving`
 lets a process see the replaced text (no file is changed), `trial` runs a mutant's tests and judges
-them, `report` makes the tables.
+them.
 """

@@ -6,13 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from mutants import report
 from mutants.catalogue import CATALOGUE
-from mutants.trial import NotGreen, try_all
+from mutants.trial import NotGreen, table, try_all
 
 
 def main() -> int:
-    """Try the mutants, print the table, write what was asked for."""
+    """Try the mutants and print the table."""
     asked = _arguments().parse_args()
     chosen = [mutant for mutant in CATALOGUE if asked.only in mutant.name]
     if not chosen:
@@ -23,9 +22,7 @@ def main() -> int:
     except NotGreen as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write(report.as_json(trials) if asked.json else report.text(trials))
-    if asked.write_docs:
-        report.write(trials, CATALOGUE)
+    sys.stdout.write(table(trials))
     return int(any(trial.caught_by is None for trial in trials))
 
 
@@ -43,12 +40,6 @@ def _progress(count: int) -> Callable[[int], None]:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--only", default="", metavar="NAME", help="those with this in their name")
-    parser.add_argument("--json", action="store_true", help="the table for programs")
-    parser.add_argument(
-        "--write-docs",
-        action="store_true",
-        help="write what came of them into the table of docs/reliability.md",
-    )
     return parser
 
 

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from mutants import report
 from mutants.catalogue import CATALOGUE
 from mutants.mutant import Mutant
-from mutants.trial import NotGreen, Trial, at_once, try_all, try_one
+from mutants.trial import NotGreen, Trial, at_once, table, try_all, try_one
 
 DAILY = [mutant for mutant in CATALOGUE if mutant.daily]
 URLS = "couriers/test_addresses.py::test_a_segment_is_encoded_as_a_whole"
@@ -47,7 +46,7 @@ def test_a_change_that_no_test_sees_is_a_survivor() -> None:
     trial = try_one(HARMLESS)
 
     assert (trial.caught_by, trial.why) == (None, "all its tests pass")
-    assert "SURVIVED: nothing is changed: all its tests pass" in report.text([trial])
+    assert "SURVIVED: nothing is changed: all its tests pass" in table([trial])
 
 
 def test_code_that_stumbles_is_no_mutant_that_was_caught() -> None:

@@ -1,4 +1,4 @@
-"""Tries mutants: each in a pytest of its own, a few at a time."""
+"""Tries mutants: each in a pytest of its own, a few at a time; and tells what came of them."""
 
 from __future__ import annotations
 
@@ -91,6 +91,31 @@ def try_one(mutant: Mutant) -> Trial:
     else:
         why = f"pytest ended with {ran.code}: {ran.output}"
     return Trial(mutant, None, ran.seconds, why)
+
+
+def table(trials: Sequence[Trial]) -> str:
+    """Tell what came of all: a row for each, then a line for each survivor."""
+    rows = [("mutant", "breaks", "caught by", "seconds")]
+    rows += [
+        (trial.mutant.name, trial.mutant.breaks, _catcher(trial), f"{trial.seconds:.1f}")
+        for trial in trials
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    ]
+    alive = [trial for trial in trials if trial.caught_by is None]
+    lines += ["", f"{len(trials) - len(alive)} of {len(trials)} mutants were caught."]
+    lines += [f"SURVIVED: {trial.mutant.name}: {trial.why}" for trial in alive]
+    return "\n".join(lines) + "\n"
+
+
+def _catcher(trial: Trial) -> str:
+    if trial.caught_by is None:
+        return "nothing"
+    file, _, test = trial.caught_by.partition("::")
+    return f"{file.removesuffix('.py')}: {test}"
 
 
 def _tests_of(mutants: Iterable[Mutant]) -> list[str]:

@@ -40,7 +40,7 @@ async def test_a_job_with_the_shortest_ttr_stays_ours(
     _, hands = begin(source)
     (job,) = await hands.have(1)
 
-    await asyncio.sleep(2.5)
+    await asyncio.sleep(1.6)
 
     assert (timeouts(producer), reserved(producer), job.lost) == (0, 1, False)
 
@@ -91,7 +91,7 @@ async def test_hundreds_of_short_jobs_stay_ours_while_others_come_and_go(
         producer.put(b"held", ttr=1)
     _, hands = begin(source, room=400)
     held = list(await hands.have(300))
-    ends = time.monotonic() + 2.0
+    ends = time.monotonic() + 1.6
     while time.monotonic() < ends:
         producer.put(b"quick", ttr=1)
         jobs = await hands.have(len(hands.jobs) + 1)

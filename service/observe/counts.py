@@ -13,7 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from service.observe.events import LEVELS, Event
+from service.observe.events import Event
 from service.observe.metrics import (
     BOUNDS_US,
     DEAD,
@@ -151,7 +151,7 @@ def _both(one: _Count, two: _Count | None) -> _Count:
 
 
 def _line_of_log(event: Event) -> _Count:
-    key = (TROUBLE.name, LEVELS[event], event.value)
+    key = (TROUBLE.name, event.level, event.value)
     return lambda counts, _: counts.add(key)
 
 
@@ -176,7 +176,7 @@ _TOLD: Mapping[Event, _Count] = {
     Event.CHILD_SILENT: _repaired("process"),
 }
 
-_TROUBLE = tuple(event for event, level in LEVELS.items() if level in {"warning", "error"})
+_TROUBLE = tuple(event for event in Event if event.level in {"warning", "error"})
 
 _COUNTED: Mapping[Event, _Count] = MappingProxyType(
     {**_TOLD, **{event: _both(_line_of_log(event), _TOLD.get(event)) for event in _TROUBLE}}
@@ -184,7 +184,7 @@ _COUNTED: Mapping[Event, _Count] = MappingProxyType(
 
 NOTHING_YET: Mapping[Key, int] = MappingProxyType(
     {
-        **{(TROUBLE.name, LEVELS[event], event.value): 0 for event in _TROUBLE},
+        **{(TROUBLE.name, event.level, event.value): 0 for event in _TROUBLE},
         **{(REPAIRS.name, kind): 0 for kind in ("call", "drain", "given_up", "task", "process")},
     }
 )

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from service.observe.events import LEVELS, Event, Level
+from service.observe.events import Event, Level
 from service.observe.redact import Clean, cleaner, traceback_of
 from tracking.errors import LimitsBroken
 
@@ -242,8 +242,8 @@ def emitter(level: Level, made: Lines, counting: Counting = MappingProxyType({})
     All events are counted, also those that are not written.
     """
     told = {
-        each: (of if WEIGHTS[of] >= WEIGHTS[level] else None, counting.get(each))
-        for each, of in LEVELS.items()
+        each: (each.level if WEIGHTS[each.level] >= WEIGHTS[level] else None, counting.get(each))
+        for each in Event
     }
 
     def emit(event: Event, **fields: Any) -> None:

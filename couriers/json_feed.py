@@ -43,14 +43,8 @@ if TYPE_CHECKING:
 NAME = "JSON feed"
 BASE_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
-TOGETHER = 100
-"""At most: how many one feed takes, says its section."""
-
-ASKS = "`GET {base_url}/{slug}/{number}`; several numbers by `POST {base_url}/{slug}`"
-AUTH = "a bearer token, where one is set"
 CREDENTIALS_FROM = "the people who run the feed, if it asks for a token"
 PATTERNS: tuple[numbers.NumberForm, ...] = ()
-QUOTA = "the feed's own"
 VERIFIED = "its own description in docs/couriers.md"
 
 

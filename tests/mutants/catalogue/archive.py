@@ -23,7 +23,7 @@ MUTANTS = (
         name="a report of another end confirms",
         breaks="I1",
         where="limits/lua/archive.lua",
-        old="if scores[i] and tonumber(scores[i]) == tonumber(ended) then",
+        old="if scores[i] == ended then",
         new="if scores[i] then",
         tests=(
             REDIS + "test_an_operation_that_ended_once_more_is_not_confirmed_by_the_first_report",

@@ -47,15 +47,14 @@ def breaches(found: Evidence) -> Iterator[tuple[str, str, bool]]:
         yield "I8", text, False
     if unexplained := len(doubles(found)) - len(explained(found)):
         yield "I8", f"{unexplained} attempts were made again, and nothing was killed", False
-    most = found.scale.service_rate
-    for name, made in _by_name(found):
-        if (running := judge.most_in_flight(made)) > 3 + 2 * most:
-            yield "I2", f"{running} attempts at once at {name}, not {3 + 2 * most}", False
-        if (starts := judge.most_starts_in_any_second(made)) > most:
-            yield "I3", f"{starts} attempts in a second at {name}, not {most}", False
+    for name, most, allowed in busiest(found):
+        if most[0] > allowed[0]:
+            yield "I2", f"{most[0]} attempts at once at {name}, not {allowed[0]}", False
+        if most[1] > allowed[1]:
+            yield "I3", f"{most[1]} attempts in a second at {name}, not {allowed[1]}", False
     rates = healthy_rates(found)
-    if rates and fmean(rates.values()) < LEAST_RATE:
-        text = f"healthy destinations had {fmean(rates.values()):.3f} of their rate"
+    if rates and mean_rate(rates) < LEAST_RATE:
+        text = f"healthy destinations had {mean_rate(rates):.3f} of their rate"
         yield "I7", text, True
 
 
@@ -108,26 +107,34 @@ def _was_killed(found: Evidence, call: Call) -> bool:
     return any(each.began <= ended and began <= each.ended for each in away)
 
 
-def healthy_rates(found: Evidence) -> dict[str, float]:
-    """What healthy destinations had of their rate while nothing was broken and more waited."""
-    rate, rates = found.scale.service_rate, dict[str, float]()
-    for name, calls in _by_name(found):
-        parts = [
-            (judge.rate_share(inside, rate), end - begin)
-            for begin, end in undisturbed(found)
-            if (inside := _inside(calls, (begin, end), rate))
+def healthy_rates(found: Evidence) -> list[tuple[float, float]]:
+    """What healthy destinations had of their rate while nothing was broken and more waited.
+
+    By stretch: how many seconds it took, all destinations together, and the share.
+    """
+    rates = list[tuple[float, float]]()
+    for begin, end in undisturbed(found):
+        shares = [
+            judge.rate_share(inside, found.scale.service_rate)
+            for name, calls in _by_name(found)
+            if name in HEALTHY and (inside := _inside(found, calls, (begin, end)))
         ]
-        if name in HEALTHY and parts:
-            seconds = sum(length for _, length in parts)
-            rates[name] = sum(share * length for share, length in parts) / seconds
+        if shares:
+            rates.append(((end - begin) * len(shares), fmean(shares)))
     return rates
 
 
-def _inside(calls: Sequence[Call], stretch: Spell, rate: int) -> list[Call]:
+def mean_rate(rates: Sequence[tuple[float, float]]) -> float:
+    """Weigh each stretch by its seconds."""
+    return sum(seconds * share for seconds, share in rates) / sum(seconds for seconds, _ in rates)
+
+
+def _inside(found: Evidence, calls: Sequence[Call], stretch: Spell) -> list[Call]:
     """The calls of a stretch, if others waited until it was over."""
     begin, end = (round(at * SECOND_NS) for at in stretch)
-    later = sum(each.arrived_ns >= end for each in calls)
-    return [each for each in calls if begin <= each.arrived_ns < end] if later > 2 * rate else []
+    if sum(each.arrived_ns >= end for each in calls) <= 2 * found.scale.service_rate:
+        return []
+    return [each for each in calls if begin <= each.arrived_ns < end]
 
 
 def undisturbed(found: Evidence) -> list[Spell]:
@@ -149,6 +156,18 @@ def undisturbed(found: Evidence) -> list[Spell]:
     return stretches
 
 
+def busiest(found: Evidence) -> list[tuple[str, tuple[int, int], tuple[int, int]]]:
+    """By destination the most attempts at once and in any second, and what its limits are."""
+    return [
+        (
+            name,
+            (judge.most_in_flight(calls), judge.most_starts_in_any_second(calls)),
+            found.scale.limits_of(name),
+        )
+        for name, calls in _by_name(found)
+    ]
+
+
 def _by_name(found: Evidence) -> Iterator[tuple[str, list[Call]]]:
     """The calls that arrived at each destination."""
     calls: dict[str, list[Call]] = {each.name: [] for each in DESTINATIONS}
@@ -167,7 +186,7 @@ def rows(found: Evidence) -> Iterator[tuple[str, str]]:
     """The deliveries in lines of name and figure; none where nothing is delivered."""
     if not found.scale.hooks:
         return
-    of, most = found.delivered, found.scale.service_rate
+    of = found.delivered
     states = Counter(each["state"] for each in of.deliveries)
     dead = Counter(each["why"] for each in of.deliveries if each["state"] == "dead")
     kinds = Counter(each.name.rstrip("0123456789") for each in DESTINATIONS)
@@ -186,14 +205,15 @@ def rows(found: Evidence) -> Iterator[tuple[str, str]]:
     yield "sent again as something was killed (in flight then)", again
     yield "two attempts of one delivery at once", str(wrong[True])
     yield "sent after a stored success", str(wrong[False])
-    running = max(judge.most_in_flight(calls) for _, calls in _by_name(found))
-    yield "most attempts at once at a destination (allowed)", f"{running} ({3 + 2 * most})"
-    starts = max(judge.most_starts_in_any_second(calls) for _, calls in _by_name(found))
-    yield "most attempts there in any second (allowed)", f"{starts} ({most})"
+    for place, what in enumerate(("at once", "in any second")):
+        most = Counter[int]()
+        for _, seen, allowed in busiest(found):
+            most[allowed[place]] = max(most[allowed[place]], seen[place])
+        told = ", ".join(f"{seen} ({allowed})" for allowed, seen in sorted(most.items()))
+        yield f"most attempts {what} at a destination (allowed)", told
     if rates:
-        seconds = sum(end - begin for begin, end in undisturbed(found))
-        mean = f"{fmean(rates.values()):.3f} (least {min(rates.values()):.3f})"
-        told = f"{mean}, in {seconds:.0f} s of {len(undisturbed(found))} stretches"
+        by_stretch = ", ".join(f"{share:.3f}" for _, share in rates)
+        told = f"{mean_rate(rates):.3f} (by stretch without a fault {by_stretch})"
         yield "of their rate healthy destinations had", told
 
 

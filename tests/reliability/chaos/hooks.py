@@ -57,19 +57,21 @@ class Delivered:
 def make(scale: Scale, site: CourierSite, environment: Mapping[str, str]) -> None:
     """Make a service for each destination, as an account does. No worker may run."""
     config = load(None, environment, Path.cwd()).config
-    wishes = {
-        "events": ["parcel.changed"],
-        "slugs": [HEARD],
-        "per_second": scale.service_rate,
-        "concurrent": 3 + 2 * scale.service_rate,
-    }
     with collections_of(config) as stores:
         services = Services(config, stores)
         for each in DESTINATIONS:
             receiver = Receiver(site, each.name)
             receiver.behave(**each.behaviour)
-            wished = wishes | {"destination": receiver.url, "attempts": each.attempts}
-            services.make(WHO, MAIN, each.name, wished)
+            concurrent, per_second = scale.limits_of(each.name)
+            wishes = {
+                "destination": receiver.url,
+                "events": ["parcel.changed"],
+                "slugs": [HEARD],
+                "attempts": each.attempts,
+                "per_second": per_second,
+                "concurrent": concurrent,
+            }
+            services.make(WHO, MAIN, each.name, wishes)
 
 
 def until_over(arena: Arena, say: Callable[[str], None]) -> list[str]:

@@ -71,6 +71,9 @@ def _several(kind: str, count: int, attempts: int, **behaviour: object) -> list[
 DOWN = "down"
 """How the names of those begin that are away for a minute."""
 
+CATCHES_UP = 5
+"""Times the rate of the others these have: they rest for five minutes."""
+
 DESTINATIONS = (
     *_several("well", 32, 10),
     *_several("slow", 6, 10, latency=0.6, jitter=0.8),
@@ -216,6 +219,11 @@ class Scale:
         """How many attempts a second each service allows: so that some wait most of the time."""
         parcels = sum(courier.parcels for courier in self.couriers)
         return max(1, round(parcels / ((DRAINED - FILLED) * self.seconds)))
+
+    def limits_of(self, destination: str) -> tuple[int, int]:
+        """How many attempts at once and in a second a service allows: more after a minute away."""
+        per_second = self.service_rate * (CATCHES_UP if destination.startswith(DOWN) else 1)
+        return 3 + 2 * per_second, per_second
 
     @property
     def outage_seconds(self) -> float:

@@ -25,6 +25,7 @@ class Event(StrEnum):
     RETRIED = "request will be tried again"
     REFUSED = "request refused by the courier"
     DEAD = "request is dead"
+    ATTEMPT_FAILED = "attempt failed"
     SKIPPED = "delivery skipped"
     MALFORMED = "job is malformed"
     HANDED_BACK = "request handed back"
@@ -102,6 +103,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.RETRIED: "warning",
         Event.REFUSED: "info",
         Event.DEAD: "error",
+        Event.ATTEMPT_FAILED: "info",
         Event.SKIPPED: "info",
         Event.MALFORMED: "error",
         Event.HANDED_BACK: "info",
@@ -175,6 +177,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.RETRIED: "The call failed in a way that may pass; it is repeated after `delay_ms`.",
         Event.REFUSED: "The courier cannot answer for this number; the request ended in ERROR.",
         Event.DEAD: "No answer after all attempts: recorded in `dead`. See `dead show`.",
+        Event.ATTEMPT_FAILED: "A destination did not take a delivery: `detail` names its service.",
         Event.SKIPPED: "A delivery is not attempted now (`why`); its start is given back.",
         Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
         Event.HANDED_BACK: "Back to the head of its list, nothing charged; no `why`: a stop.",

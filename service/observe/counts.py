@@ -161,6 +161,7 @@ _TOLD: Mapping[Event, _Count] = {
     Event.SERVED_FRESH: _fresh,
     Event.CANCELLED: _ended("cancelled"),
     Event.REFUSED: _ended("refused"),
+    Event.ATTEMPT_FAILED: _ended("refused"),
     Event.DEAD: _dead(told_as="error"),
     Event.MALFORMED: _dead(told_as="why"),
     Event.FULL: _dead(reason="wait_list_full"),

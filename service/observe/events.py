@@ -32,6 +32,7 @@ class Event(StrEnum):
     RETRIED = "request will be tried again", "warning"
     REFUSED = "request refused by the courier", "info"
     DEAD = "request is dead", "error"
+    ATTEMPT_FAILED = "attempt failed", "info"
     SKIPPED = "delivery skipped", "info"
     MALFORMED = "job is malformed", "error"
     HANDED_BACK = "request handed back", "info"

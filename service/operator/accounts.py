@@ -22,6 +22,7 @@ from service.operator.connections import Collections
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key, needed
 from service.operator.signatures import HmacSecret, Signing, kind_of, make_secret
 from service.worker.results.database import Document
+from service.worker.results.schema_conflicts import of_one_account
 from service.worker.results.shipments import delete_of_account
 from tracking.request import MAIN, Account
 
@@ -67,6 +68,12 @@ class MadeKey:
 def add_account(stores: Collections, name: Account) -> None:
     """Add an account. Raises NotDone."""
     with _recorded(stores, "account add", account=name):
+        for parcels, number in (
+            (stores.tracking, "tracking_number"),
+            (stores.unreadable, "number"),
+        ):
+            for why in of_one_account(parcels, number):
+                raise NotDone(why)
         try:
             stores.accounts.insert_one({"_id": name, "made_at": _now()})
         except DuplicateKeyError as error:

@@ -11,17 +11,12 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from pymongo.errors import ConnectionFailure, OperationFailure
 from store_parcels import FIRST, days, delivered, prepared, stored
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import running
-from service.worker.preflight.judgement import UnsafeServer
 from service.worker.results.connection import Store
 from service.worker.results.database import KEEP_DAYS_INDEX, KEEP_TOLD_INDEX
-from service.worker.results.failure import mongodb_down
-from service.worker.wiring.connect import _prepared
-from tracking.errors import ResultsDown
 
 DEADLINE_SECONDS = 20.0
 DAY_SECONDS = 86_400
@@ -141,46 +136,3 @@ async def test_preparing_twice_changes_nothing(store: Store) -> None:
 
     assert indexes() == before
     assert "active_1_slug_1_check_pace_1_next_check_at_1" in before["tracking"]
-
-
-async def test_an_index_that_does_the_same_under_another_name_is_used(store: Store) -> None:
-    await store.prepare()
-    tracking = store.tracking
-    (due,) = [each for each in tracking.list_indexes() if "next_check_at" in each["key"]]
-    for name in (due["name"], "tag_1_slug_1"):
-        tracking.drop_index(name)
-    partial = due["partialFilterExpression"]
-    tracking.create_index(list(due["key"].items()), name="due", partialFilterExpression=partial)
-    tracking.create_index([("tag", 1), ("slug", 1)], name="tags", unique=False)
-    before = tracking.index_information()
-
-    await store.prepare()
-
-    assert tracking.index_information() == before
-
-
-class Prepares:
-    """A store over whose indexes MongoDB says something."""
-
-    def __init__(self, said: Exception) -> None:
-        self._said = said
-
-    async def prepare(self) -> None:
-        raise mongodb_down(self._said) from self._said
-
-
-@pytest.mark.parametrize(
-    ("said", "leads_to"),
-    [
-        (OperationFailure("Index already exists with a different name: x", 85), UnsafeServer),
-        (OperationFailure("not authorized on bucket", 13), UnsafeServer),
-        (OperationFailure("operation was interrupted", 11601), ResultsDown),
-        (ConnectionFailure("connection closed"), ResultsDown),
-    ],
-)
-async def test_a_start_goes_on_trying_only_where_that_may_help(
-    said: Exception, leads_to: type[Exception]
-) -> None:
-    store: Any = Prepares(said)
-    with pytest.raises(leads_to):
-        await _prepared(store)

@@ -15,6 +15,8 @@ Redis      appendonly yes, appendfsync always    what waits is lost with it
            no cluster                            one script decides over keys of several hash slots
 MongoDB    a storage engine that keeps data,     results that were confirmed are lost
            a journal
+           no index and no validator of others   the worker could not write, or not begin
+           that is in its way
 ========== ===================================== =================================================
 """
 
@@ -25,6 +27,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from limits.server import MEMORY_FIX, Memory
+from service.worker.results.schema_conflicts import Conflict
 from tracking.errors import TrackingError
 
 MOST_LAG_SECONDS = 10
@@ -230,6 +233,12 @@ def judge_mongodb(facts: MongodbFacts) -> Iterator[Finding]:
         fix = "Make sure that it is wiredTiger, or give the user the role clusterMonitor."
         yield Finding("MongoDB", Grade.UNREAD, what, fix)
     yield from _clock("MongoDB", facts.ahead)
+
+
+def judge_conflicts(found: Iterable[Conflict]) -> Iterator[Finding]:
+    """Judge what others made in the worker's database."""
+    for each in found:
+        yield Finding("MongoDB", Grade.UNFIT if each.sure else Grade.UNSURE, each.what, each.fix)
 
 
 def allowed(findings: Iterable[Finding], *, permitted: bool) -> list[Finding]:

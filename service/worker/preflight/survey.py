@@ -29,10 +29,13 @@ from service.worker.preflight.judgement import (
     RedisFacts,
     allowed,
     judge_beanstalkd,
+    judge_conflicts,
     judge_mongodb,
     judge_redis,
 )
-from service.worker.results.failure import mongodb_down
+from service.worker.results.database import Collections, Names, names_of
+from service.worker.results.failure import UNAUTHORIZED, mongodb_down
+from service.worker.results.schema_conflicts import Conflict, schema_conflicts
 from service.worker.tubes.blocking import BlockingClient, Timeouts
 from tracking.errors import LimitsDown, StoreError
 
@@ -111,6 +114,21 @@ def read_mongodb(client: MongoClient[dict[str, Any]]) -> MongodbFacts:
     )
 
 
+def read_conflicts(client: MongoClient[dict[str, Any]], names: Names) -> list[Conflict]:
+    """Find the schema conflicts that keep the worker from writing, blocking. Raises ResultsDown.
+
+    What this user must not see is not looked at.
+    """
+    try:
+        return schema_conflicts(Collections(client, names), names)
+    except OperationFailure as error:
+        if error.code == UNAUTHORIZED:
+            return []
+        raise mongodb_down(error) from error
+    except (PyMongoError, OSError) as error:
+        raise mongodb_down(error) from error
+
+
 async def _config_of(redis: Redis) -> dict[str, str]:
     try:
         found = await redis.config_get("*append*", "min-replicas-*", "replica-priority")
@@ -172,7 +190,7 @@ async def survey(
     asked = [
         *(_beanstalkd(server) for server in config.beanstalkd.servers),
         _redis(redis, config.redis),
-        _mongodb(mongodb, config.mongodb.uri),
+        _mongodb(mongodb, names_of(config)),
     ]
     *tubes, limits, results = await asyncio.gather(*asked)
     return [
@@ -214,11 +232,13 @@ async def _redis(redis: Redis, section: RedisSection) -> Iterable[Finding]:
         return _away("Redis", error, " ".join(section.sentinels) or section.url)
 
 
-async def _mongodb(mongodb: MongoClient[dict[str, Any]], uri: str) -> Iterable[Finding]:
+async def _mongodb(mongodb: MongoClient[dict[str, Any]], names: Names) -> Iterable[Finding]:
     try:
-        return judge_mongodb(await asyncio.to_thread(read_mongodb, mongodb))
+        facts = await asyncio.to_thread(read_mongodb, mongodb)
+        found = await asyncio.to_thread(read_conflicts, mongodb, names) if facts.writable else ()
     except StoreError as error:
-        return _away("MongoDB", error, uri)
+        return _away("MongoDB", error, names.uri)
+    return [*judge_mongodb(facts), *judge_conflicts(found)]
 
 
 def _away(server: str, error: StoreError, address: str = "") -> list[Finding]:

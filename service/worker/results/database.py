@@ -212,16 +212,19 @@ class Index:
         """By default what MongoDB itself would call it."""
         return self.own_name or "_".join(f"{member}_{ASCENDING}" for member in self.members)
 
-    def is_served_by(self, spec: Spec) -> bool:
-        """Whether an index that is there does the same, whatever it is called."""
+    def has_keys_of(self, spec: Spec) -> bool:
+        """Whether an index that is there has the same members, for the same documents."""
         keys = [(member, ASCENDING) for member in self.members]
         partial = spec.get("partialFilterExpression") or {}
+        # As BSON: whether a date has a zone in Python depends on who read it.
+        same = bson.encode(partial) == bson.encode(self.partial or {})
+        return list(spec["key"]) == keys and same and "collation" not in spec
+
+    def is_served_by(self, spec: Spec) -> bool:
+        """Whether an index that is there does the same, whatever it is called."""
         keeps = 0 if self.until else self.keep_days and self.keep_days * DAY_SECONDS
         return (
-            list(spec["key"]) == keys
-            # As BSON: whether a date has a zone in Python depends on who read it.
-            and bson.encode(partial) == bson.encode(self.partial or {})
-            and "collation" not in spec
+            self.has_keys_of(spec)
             and not spec.get("sparse")
             and bool(spec.get("unique")) >= self.unique
             and spec.get("expireAfterSeconds") == keeps

@@ -35,7 +35,7 @@ def bare_loop(courier: Courier, calls: int) -> dict[str, float]:
 
 def run(plan: Plan) -> list[Table]:
     """Measure the loop alone: the spread of its runs is the noise of this machine."""
-    calls, rounds = plan.pick(20_000, 5_000), plan.pick(5, 3)
+    calls, rounds = plan.pick(20_000, 2_000), plan.pick(5, 2)
     runs = []
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from aiohttp import web
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from service.http.callers import Callers, owner_of
 from service.http.exchange import (
@@ -25,6 +25,7 @@ from service.http.exchange import (
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.service_view import members, whole_members
+from service.operator.service_wishes import ServiceChange, ServiceWishes
 from service.operator.services import (
     BadWish,
     Made,
@@ -39,82 +40,12 @@ from tracking.request import NAME
 _SECRET = {"Cache-Control": "no-store"}
 
 _NAMED = Annotated[str, Meta(pattern=f"^{NAME.pattern}$")]
-_SOME = Annotated[int, Meta(ge=1, le=1_000)]
-_SECONDS = Annotated[float, Meta(ge=1, le=60)]
-_LIST = Annotated[list[str], Meta(max_length=200)]
-_HEADERS = Annotated[dict[str, str], Meta(max_length=50)]
-
-
-class ServiceWishes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What may be set of a service; what is not named stays, or is as the settings say."""
-
-    destination: Annotated[
-        str | UnsetType,
-        Meta(
-            description="an address that begins with https://",
-            examples=["https://shop.example/hooks"],
-        ),
-    ] = UNSET
-    events: Annotated[
-        _LIST | UnsetType,
-        Meta(
-            description="a list of names of events; empty: all of them",
-            examples=[["parcel.delivered"]],
-        ),
-    ] = UNSET
-    slugs: Annotated[
-        _LIST | UnsetType,
-        Meta(description="a list of couriers: only their parcels; empty: all", examples=[["usps"]]),
-    ] = UNSET
-    tags: Annotated[
-        _LIST | UnsetType,
-        Meta(
-            description="a list of tags: only parcels that have one now; empty: all",
-            examples=[["Exception"]],
-        ),
-    ] = UNSET
-    headers: Annotated[
-        _HEADERS | UnsetType,
-        Meta(
-            description="an object of headers that are sent with each attempt",
-            examples=[{"X-From": "tracking"}],
-        ),
-    ] = UNSET
-    format: Annotated[
-        Literal["standard", "aftership"] | UnsetType,
-        Meta(description="standard or aftership: how bodies are written and signed"),
-    ] = UNSET
-    concurrent: Annotated[
-        _SOME | UnsetType, Meta(description="how many attempts run at once: 1 or more")
-    ] = UNSET
-    per_second: Annotated[
-        _SOME | UnsetType, Meta(description="how many attempts start in a second: 1 or more")
-    ] = UNSET
-    attempts: Annotated[
-        _SOME | UnsetType, Meta(description="after how many attempts a delivery is dead: 1 or more")
-    ] = UNSET
-    timeout_seconds: Annotated[
-        _SECONDS | UnsetType, Meta(description="how many seconds an attempt may take")
-    ] = UNSET
-    ordered: Annotated[
-        bool | UnsetType,
-        Meta(description="true: one delivery at a time, in the order of the events"),
-    ] = UNSET
 
 
 class NewService(ServiceWishes, kw_only=True):
     """A service to be made."""
 
     name: Annotated[_NAMED, Meta(description="its name: 1 to 20 of a-z and 0-9")]
-
-
-class ServiceChange(ServiceWishes, kw_only=True):
-    """What is to be changed of a service."""
-
-    state: Annotated[
-        Literal["active", "paused"] | UnsetType,
-        Meta(description="active or paused; active also ends that it is disabled"),
-    ] = UNSET
 
 
 class ServiceNow(msgspec.Struct, kw_only=True):

@@ -1,28 +1,14 @@
-"""Wishes for a service: what its account may set, checked and written as documents hold it.
-
-================= ==================================================================================
-wish              is
-================= ==================================================================================
-destination       an address (service/worker/deliveries/destination.py)
-events            names of events; an empty list, here and below, stands for all
-slugs, tags       of parcels: couriers, and AfterShip's tags
-headers           name → value, sent with each attempt
-format            standard | aftership
-concurrent        attempts in flight at once
-per_second        attempts started in any second
-attempts          of each delivery
-timeout_seconds   of an attempt, at most `[webhooks] timeout_seconds`
-ordered           whether a delivery waits until the one before is delivered or given up
-state             active | paused
-================= ==================================================================================
-"""
+"""Wishes for a service: what its account may set, as a type that reads and describes them."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
-from typing import TypeAlias
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal, TypeAlias, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from couriers.slugs import ALIASES, SLUGS
 from service.config.schema import Config
@@ -34,18 +20,90 @@ from service.worker.deliveries.destination import (
     parse_destination,
 )
 from service.worker.deliveries.secret_box import new_key
-from service.worker.deliveries.service import Format, ServiceState
+from service.worker.deliveries.service import Format
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
 from tracking.checkpoint import Tag
 from tracking.request import Account
 
 Wishes: TypeAlias = Mapping[str, object]
-Reader: TypeAlias = Callable[[str, object], Document]
 
-CONCURRENT_MOST = PER_SECOND_MOST = 1_000
-ATTEMPTS_MOST = 50
-BY_HAND = (ServiceState.ACTIVE, ServiceState.PAUSED)
+_LIST_MOST = Meta(max_length=200)
+_SOME = Annotated[int, Meta(ge=1, le=1_000)]
+
+
+class ServiceWishes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What may be set of a service; what is not named stays, or is as the settings say."""
+
+    destination: Annotated[
+        str | UnsetType,
+        Meta(
+            description="an address, as text that begins with https://",
+            examples=["https://shop.example/hooks"],
+        ),
+    ] = UNSET
+    events: Annotated[
+        Annotated[list[EventName], _LIST_MOST] | UnsetType,
+        Meta(
+            description=f"a list of names of events, of {', '.join(EventName)}; empty: all",
+            examples=[["parcel.delivered"]],
+        ),
+    ] = UNSET
+    slugs: Annotated[
+        Annotated[list[str], _LIST_MOST] | UnsetType,
+        Meta(description="a list of couriers: only their parcels; empty: all", examples=[["usps"]]),
+    ] = UNSET
+    tags: Annotated[
+        Annotated[list[Tag], _LIST_MOST] | UnsetType,
+        Meta(
+            description="a list of tags: only parcels that have one now, of "
+            f"{', '.join(Tag)}; empty: all",
+            examples=[["Exception"]],
+        ),
+    ] = UNSET
+    headers: Annotated[
+        Annotated[dict[str, str], Meta(max_length=50)] | UnsetType,
+        Meta(
+            description="an object of headers that are sent with each attempt, each value as text",
+            examples=[{"X-From": "tracking"}],
+        ),
+    ] = UNSET
+    format: Annotated[
+        Format | UnsetType,
+        Meta(description="standard or aftership: how bodies are written and signed"),
+    ] = UNSET
+    concurrent: Annotated[
+        _SOME | UnsetType, Meta(description="how many attempts run at once: from 1 up to 1000")
+    ] = UNSET
+    per_second: Annotated[
+        _SOME | UnsetType,
+        Meta(description="how many attempts start in a second: from 1 up to 1000"),
+    ] = UNSET
+    attempts: Annotated[
+        Annotated[int, Meta(ge=1, le=50)] | UnsetType,
+        Meta(description="after how many attempts a delivery is dead: from 1 up to 50"),
+    ] = UNSET
+    timeout_seconds: Annotated[
+        Annotated[float, Meta(ge=1, le=60)] | UnsetType,
+        Meta(description="how many seconds an attempt may take: 1 or more, as settings allow"),
+    ] = UNSET
+    ordered: Annotated[
+        bool | UnsetType,
+        Meta(description="true or false: one delivery at a time, in the order of the events"),
+    ] = UNSET
+
+
+class ServiceChange(ServiceWishes, kw_only=True):
+    """What is to be changed of a service."""
+
+    state: Annotated[
+        Literal["active", "paused"] | UnsetType,
+        Meta(description="active or paused; active also ends that it is disabled"),
+    ] = UNSET
+
+
+_NAMED = re.compile(r"(?:\$\.|unknown field `)(\w+)")
+"""The name of a member, as msgspec tells what is wrong with it."""
 
 
 class BadWish(NotDone):
@@ -58,122 +116,49 @@ class BadWish(NotDone):
 
 def read_wishes(config: Config, account: Account, wishes: Wishes) -> Document:
     """Write wishes as members of a document of `services`. Raises BadWish."""
-    readers = _readers(config, account)
-    members: Document = {}
-    for name, wish in wishes.items():
-        if name not in readers:
-            raise BadWish(name, f"there is no such setting: {', '.join(readers)} are")
-        members |= readers[name](name, wish)
+    try:
+        read = msgspec.convert(dict(wishes), ServiceChange)
+    except msgspec.ValidationError as error:
+        raise _bad_wish(f"{error}") from error
+    members: Document = msgspec.to_builtins(read)
+    if "destination" in members:
+        allowed, own = allowed_of(config, account), config.webhooks.own_names
+        _check("destination", parse_destination, members["destination"], allowed, own)
+    if "headers" in members:
+        _check("headers", check_headers, members["headers"])
+    if "slugs" in members:
+        members["slugs"] = [_known(config, slug) for slug in members["slugs"]]
+    for name in members.keys() & {"events", "slugs", "tags"}:
+        members[name] = sorted(set(members[name]))
+    if members.get("timeout_seconds", 0) > (longest := config.webhooks.timeout_seconds):
+        raise BadWish("timeout_seconds", f"write seconds from 1 up to {longest:g}")
+    if "state" in members:  # by hand it goes on, whatever switched it off
+        members |= {"disabled_at": None, "disabled_why": ""}
     return members
 
 
-def _readers(config: Config, account: Account) -> Mapping[str, Reader]:
-    longest = config.webhooks.timeout_seconds
-
-    def destination(name: str, wish: object) -> Document:
-        if not isinstance(wish, str):
-            raise BadWish(name, "write an address as text")
-        allowed, own = allowed_of(config, account), config.webhooks.own_names
-        try:
-            parse_destination(wish, allowed, own)
-        except BadDestination as error:
-            raise BadWish(name, str(error)) from error
-        return {name: wish}
-
-    def slugs(name: str, wish: object) -> Document:
-        known = SLUGS | {slug for slug, each in config.couriers.items() if each.module}
-        meant = [ALIASES.get(each, each) for each in _texts(name, wish)]
-        for each in meant:
-            if each not in known:
-                raise BadWish(name, f"{each[:64]!r} is no courier: write slugs like royal-mail")
-        return {name: sorted(set(meant))}
-
-    return {
-        "destination": destination,
-        "events": _words_of(EventName),
-        "slugs": slugs,
-        "tags": _words_of(Tag),
-        "headers": _headers,
-        "format": _word_of(Format),
-        "concurrent": _count_to(CONCURRENT_MOST),
-        "per_second": _count_to(PER_SECOND_MOST),
-        "attempts": _count_to(ATTEMPTS_MOST),
-        "timeout_seconds": lambda name, wish: {name: _seconds(name, wish, longest)},
-        "ordered": _flag,
-        "state": _state,
-    }
+def _bad_wish(told: str) -> BadWish:
+    found, hints = _NAMED.search(told), get_type_hints(ServiceChange, include_extras=True)
+    name = found[1] if found else ""
+    if name not in hints:
+        return BadWish(name, f"there is no such setting: {', '.join(hints)} are")
+    what, _, _ = told.partition(" - ")
+    return BadWish(name, f"{what}: write {hints[name].__metadata__[0].description}")
 
 
-def _texts(name: str, wish: object) -> list[str]:
-    if isinstance(wish, Sequence) and not isinstance(wish, str):
-        texts = [each for each in wish if isinstance(each, str)]
-        if len(texts) == len(wish):
-            return texts
-    raise BadWish(name, "write a list of texts; an empty one stands for all")
-
-
-def _words_of(words: type[StrEnum]) -> Reader:
-    known = sorted(each.value for each in words)
-
-    def read(name: str, wish: object) -> Document:
-        texts = _texts(name, wish)
-        for text in texts:
-            if text not in known:
-                raise BadWish(name, f"{text[:40]!r} is none of {', '.join(known)}")
-        return {name: sorted(set(texts))}
-
-    return read
-
-
-def _word_of(words: Iterable[StrEnum]) -> Reader:
-    known = [each.value for each in words]
-
-    def read(name: str, wish: object) -> Document:
-        if wish not in known:
-            raise BadWish(name, f"write {' or '.join(known)}")
-        return {name: str(wish)}
-
-    return read
-
-
-def _state(name: str, wish: object) -> Document:
-    state = _word_of(BY_HAND)(name, wish)
-    # By hand it goes on, whatever switched it off.
-    return state | {"disabled_at": None, "disabled_why": ""}
-
-
-def _headers(name: str, wish: object) -> Document:
-    if not isinstance(wish, Mapping):
-        raise BadWish(name, "write names of headers with their values")
-    headers = {each: value for each, value in wish.items() if isinstance(value, str)}
-    if len(headers) < len(wish):
-        raise BadWish(name, "write the value of each header as text")
+def _check(name: str, check: Callable[..., object], *asked: object) -> None:
     try:
-        check_headers(headers)
+        check(*asked)
     except BadDestination as error:
-        raise BadWish(name, str(error)) from error
-    return {name: headers}
+        raise BadWish(name, f"{error}") from error
 
 
-def _count_to(most: int) -> Reader:
-    def read(name: str, wish: object) -> Document:
-        if type(wish) is not int or not 1 <= wish <= most:
-            raise BadWish(name, f"write a whole number from 1 up to {most}")
-        return {name: wish}
-
-    return read
-
-
-def _seconds(name: str, wish: object, most: float) -> float:
-    if isinstance(wish, bool) or not isinstance(wish, int | float) or not 1 <= wish <= most:
-        raise BadWish(name, f"write seconds from 1 up to {most:g}")
-    return float(wish)
-
-
-def _flag(name: str, wish: object) -> Document:
-    if not isinstance(wish, bool):
-        raise BadWish(name, "write true or false")
-    return {name: wish}
+def _known(config: Config, slug: str) -> str:
+    """Resolve an alias. Raises BadWish."""
+    meant = ALIASES.get(slug, slug)
+    if meant not in SLUGS and not getattr(config.couriers.get(meant), "module", ""):
+        raise BadWish("slugs", f"{meant[:64]!r} is no courier: write slugs like royal-mail")
+    return meant
 
 
 def new_sealing_key(name: str | None = None) -> str:

@@ -183,12 +183,12 @@ def test_a_disk_without_room_confirms_nothing_and_is_used_again_afterwards(spool
     assert bodies(spool) == [*kept, b"3"]
 
 
-MOUNTED = 'mount -t tmpfs -o size=22m none "$0" && exec "$@"'
+MOUNTED = 'mount -t tmpfs -o size=14m none "$0" && exec "$@"'
 
 
 @pytest.fixture
 def small(disk: Path) -> list[str]:
-    """What runs a command where `disk` has 22 MB: in a name space of its own, for users too."""
+    """What runs a command where `disk` has 14 MB: in a name space of its own, for users too."""
     for how in (["--mount"], ["--user", "--map-root-user", "--mount"]):
         command = ["unshare", *how, "sh", "-c", MOUNTED, str(disk)]
         with contextlib.suppress(OSError):
@@ -207,7 +207,7 @@ def test_a_spool_that_filled_its_disk_empties_and_fills_again(
 
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["held"] == told["deleted"] > 20_000
+    assert told["held"] == told["deleted"] > 10_000
     assert told["again"] > told["held"] * 0.9
     assert all("is full" in each for each in told["refusals"]), told
 

@@ -19,6 +19,7 @@ from limits.archive import ToArchive
 from limits.connect import open_redis
 from limits.ends import EndStream
 from service.config.domain import courier_settings, redis_address
+from service.config.machine import calm_the_collector
 from service.config.schema import Config, silence_seconds
 from service.observe.background import Background
 from service.worker.deliveries.operation_ends import Drains, OperationEnds
@@ -106,6 +107,7 @@ async def live(config: Config, beat: Beat) -> int:
         lost = LostRecords(store, names_of(config), servers, named, lambda: archiver.works)
         background.start("lost records", lost.run)
         start_looking_after(background, config, store, redis, lambda: archiver.works)
+        calm_the_collector()
         await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
         background.retire()
     return UNFIT if background.unfit.is_set() else 0

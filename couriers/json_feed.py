@@ -24,14 +24,7 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.several import Ends, members, read_part
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, address, decode, grams, others, text
-from couriers.reading.checkpoints import (
-    Moment,
-    decisive,
-    is_kept,
-    newest,
-    oldest_first,
-    read_iso,
-)
+from couriers.reading.checkpoints import Moment, decisive, is_kept, newest, oldest_first, read_iso
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import CourierError, RequestRefused, UnreadableAnswer, WrongNumber

@@ -67,12 +67,7 @@ class _Step:
 class Pipeline:
     """One pipeline is under way at a time, two when much is asked; the next one fills up."""
 
-    def __init__(
-        self,
-        redis: Redis,
-        clock: Clock,
-        notice: Notice = lambda _: None,
-    ) -> None:
+    def __init__(self, redis: Redis, clock: Clock, notice: Notice = lambda _: None) -> None:
         """`notice` hears of it when Redis goes away (the error) and when it is back (None).
 
         Made in the event loop that it works in; Python 3.11 asks the kernel to name that loop.

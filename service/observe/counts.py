@@ -14,15 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from service.observe.events import Event
-from service.observe.metrics import (
-    BOUNDS_US,
-    DEAD,
-    ENDED,
-    REPAIRS,
-    RETRIES,
-    SAVED,
-    TROUBLE,
-)
+from service.observe.metrics import BOUNDS_US, DEAD, ENDED, REPAIRS, RETRIES, SAVED, TROUBLE
 
 Key = tuple[str, ...]
 """The name of a metric and its labels; of a histogram also a bucket's index or SUM_US."""

@@ -21,14 +21,7 @@ from couriers.http.credentials import CourierSettings, environment_name
 from couriers.http.fetch import BODY_BYTES, RIDER_BYTES, Tracker
 from couriers.http.several import Ends
 from couriers.reading.numbers import NumberForm
-from couriers.registry import (
-    COURIERS,
-    MODULES,
-    Courier,
-    CourierForMany,
-    Registry,
-    required_fields,
-)
+from couriers.registry import COURIERS, MODULES, Courier, CourierForMany, Registry, required_fields
 from couriers.slugs import ALIASES, ALONE_AT, FEEDS, SLUGS, TOGETHER
 from tracking.call import Call
 from tracking.checkpoint import Tracking

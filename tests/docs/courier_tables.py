@@ -136,12 +136,7 @@ QUOTAS = _quotas()
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"couriers": short},
-    "docs/couriers.md": {
-        "needed": needed,
-        "told": told,
-        "forms": forms,
-        "together": together,
-    },
+    "docs/couriers.md": {"needed": needed, "told": told, "forms": forms, "together": together},
 }
 """By page: the marks between which a table stands."""
 

@@ -270,10 +270,7 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             Index(("ended_at",), None, names.deliveries_keep_days),
         ),
         "attempts": (Index(("at",), None, names.attempts_keep_days),),
-        "mails": (
-            Index(("ended_at", "next_at")),
-            Index(("ended_at",), None, MAILS_KEEP_DAYS),
-        ),
+        "mails": (Index(("ended_at", "next_at")), Index(("ended_at",), None, MAILS_KEEP_DAYS)),
     }
 
 

@@ -41,11 +41,7 @@ Look = Callable[[], Awaitable[None]]
 
 
 def start_looking_after(
-    background: Background,
-    config: Config,
-    store: Store,
-    redis: Redis,
-    is_ours: Callable[[], bool],
+    background: Background, config: Config, store: Store, redis: Redis, is_ours: Callable[[], bool]
 ) -> None:
     """Start all of it; `is_ours`: whether this process is the one that does it."""
     webhooks, smtp = config.webhooks, config.mail

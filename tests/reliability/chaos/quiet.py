@@ -14,14 +14,7 @@ import greenstalk
 import redis
 
 from chaos.arena import FIRST, SECOND, Arena
-from chaos.scale import (
-    ATTEMPTS,
-    LEASE,
-    LONGEST_PROBE,
-    REFUSED_ANSWERS,
-    RETRY_CAP,
-    STEP_SECONDS,
-)
+from chaos.scale import ATTEMPTS, LEASE, LONGEST_PROBE, REFUSED_ANSWERS, RETRY_CAP, STEP_SECONDS
 from limits.keys import TO_ARCHIVE
 from tracking.line import TRACKING
 

@@ -45,11 +45,11 @@ JUDGED := tests/limits/test_random_walk.py tests/limits/test_permit_paced.py \
   tests/console/test_run.py
 COURIERS ?= 7
 chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
-	@$(if $(SHORT),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))
-	@$(if $(SHORT),,PYTHONPATH=.:tests/reliability $(BIN)/python -m door_storm $(if $(SEED),--seed $(SEED)))
+	@$(if $(SHORT)$(HOOKS),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))
+	@$(if $(SHORT)$(HOOKS),,PYTHONPATH=.:tests/reliability $(BIN)/python -m door_storm $(if $(SEED),--seed $(SEED)))
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
 	  $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) --workers $(WORKERS) --couriers $(COURIERS) \
-	  $(if $(RATE),--rate $(RATE)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \
+	  $(if $(RATE),--rate $(RATE)) $(if $(HOOKS),--hooks $(HOOKS)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \
 	  $(if $(STEP),--step-clock) $(if $(AWAY),--away $(AWAY)) $(if $(OUTAGE),--outage $(OUTAGE)) \
 	  $(if $(SENTINELS),--sentinels) $(if $(MEMBERS),--members) $(if $(POISON),--poison) $(if $(DOCS),--write-docs)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from benchmarks.pages import PAGE, write_docs
+from benchmarks.pages import write_docs
 from benchmarks.plan import Plan, Scenario
 from benchmarks.report import LAST, PART, Report, blank
 from benchmarks.scenarios import SCENARIOS
@@ -77,8 +77,8 @@ def _write_docs(path: Path, console: Console) -> int:
     except (OSError, msgspec.DecodeError) as error:
         console.print(f"no report at {path}: {error}. Measure first: make bench")
         return 1
-    write_docs(report)
-    console.print(f"wrote {PAGE}", highlight=False)
+    for written in write_docs(report):
+        console.print(f"wrote {written}", highlight=False)
     return 0
 
 

@@ -1,13 +1,15 @@
 """A courier that costs next to nothing: every call is stamped, and answered after a set delay.
 
 Run as `python -m benchmarks.courier_stub PORT`. It reads one request at a time per connection: a
-GET for one number, or a POST of json_feed for several. It understands three requests of its own:
+GET for one number, a POST of json_feed for several, or POST /hook/NAME, a webhook, which is taken;
+where NAME begins with `hang` it is never answered. It understands three requests of its own:
 
 ============================== ===================================================================
 GET /_reset?delay_ms=&spread=  forget all calls; answer after `delay_ms`, shortened or lengthened by
                                up to `spread` of itself
 GET /_count                    how many calls have arrived
-GET /_calls                    a line per call: target (of a POST /slug/NUMBER,NUMBER,…), arrival,
+GET /_calls                    a line per call: target (of several numbers /slug/NUMBER,NUMBER,…,
+                               of a webhook /NAME/ID), arrival,
                                end (monotonic ns; 0: it runs), and how much earlier it may have come
                                while the stub did not look, in ns
 ============================== ===================================================================
@@ -41,6 +43,8 @@ STALL_NS = round(2 * LOOK_SECONDS * 1_000_000_000)
 
 _END = b"\r\n\r\n"
 _CONTROL = b"/_"
+_HOOK, _HANGS = b"/hook/", b"/hang"
+_ID = re.compile(rb"(?i)\r\nwebhook-id: *([^\r]+)")
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 
 
@@ -67,6 +71,9 @@ def answer(body: bytes) -> bytes:
 
 FEED_BODY = feed()
 FEED = answer(FEED_BODY)
+
+
+TAKEN = answer(b'{"taken":true}')
 
 
 def feed_of(numbers: Sequence[bytes]) -> bytes:
@@ -148,29 +155,31 @@ class Connection(asyncio.Protocol):
             return
         self._begun = b""
         if posts:
-            self._call(*_posted(data), arrived_ns)
+            target, told = _posted(data)
+            self._call(target, told, arrived_ns)
             return
         target = data[4 : data.index(b" ", 4)]
         if target.startswith(_CONTROL):
             self._write(answer(self._control(target.decode())))
         else:
-            self._call(target, (), arrived_ns)
+            self._call(target, FEED, arrived_ns)
 
-    def _call(self, target: bytes, numbers: Sequence[bytes], arrived_ns: int) -> None:
+    def _call(self, target: bytes, told: bytes, arrived_ns: int) -> None:
         ledger = self._ledger
         index = len(ledger.targets)
         ledger.targets.append(target)
         ledger.arrived.append(arrived_ns)
         ledger.ended.append(0)
         ledger.late.append(self._looks.late_ns(arrived_ns))
+        if target.startswith(_HANGS):
+            return
         delay = ledger.delay(index)
-        if delay:
-            self._loop.call_later(delay, self._answer, index, numbers)
+        if delay and told is not TAKEN:
+            self._loop.call_later(delay, self._answer, index, told)
         else:
-            self._answer(index, numbers)
+            self._answer(index, told)
 
-    def _answer(self, index: int, numbers: Sequence[bytes]) -> None:
-        told = feed_of(numbers) if numbers else FEED
+    def _answer(self, index: int, told: bytes) -> None:
         # Stamped before the write: the process it wakes may run before this line is reached again.
         if index < len(self._ledger.ended):
             self._ledger.ended[index] = monotonic_ns()
@@ -201,11 +210,15 @@ def _is_whole(data: bytes) -> bool:
     return bool(end) and length is not None and len(body) >= int(length[1])
 
 
-def _posted(data: bytes) -> tuple[bytes, Sequence[bytes]]:
-    """Read a POST for several numbers: its target with all of them, and these."""
+def _posted(data: bytes) -> tuple[bytes, bytes]:
+    """Read a POST: its target with all numbers, or the id of a webhook, and what it is answered."""
     head, _, body = data.partition(_END)
+    target = head[5 : head.index(b" ", 5)]
+    if target.startswith(_HOOK):
+        named = _ID.search(head)
+        return b"/%b/%b" % (target[len(_HOOK) :], named[1] if named else b"none"), TAKEN
     numbers = [each.encode() for each in json.loads(body)["numbers"]]
-    return b"%b/%b" % (head[5 : head.index(b" ", 5)], b",".join(numbers)), numbers
+    return b"%b/%b" % (target, b",".join(numbers)), feed_of(numbers)
 
 
 async def serve(port: int, looks: Looks) -> None:

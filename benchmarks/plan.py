@@ -65,6 +65,16 @@ class Table:
             [shown(row.get(each.key), each.digits) for each in self.columns] for row in self.rows
         ]
 
+    def series(self, x: str, y: str, **equal: Value) -> list[tuple[float, float]]:
+        """Give (x, y) of the rows in which all of `equal` holds, for a plot."""
+        found = [row for row in self.rows if all(row.get(k) == v for k, v in equal.items())]
+        pairs = ((row.get(x), row.get(y)) for row in found)
+        return [
+            (float(a), float(b))
+            for a, b in pairs
+            if isinstance(a, int | float) and isinstance(b, int | float)
+        ]
+
 
 def shown(value: Value, digits: int) -> str:
     """Write a value for people."""

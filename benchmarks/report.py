@@ -45,6 +45,10 @@ class Report:
         merged = {table.name: table for table in (*self.tables, *tables)}
         return replace(self, tables=tuple(merged.values()))
 
+    def table(self, name: str) -> Table | None:
+        """Find a table; None when its scenario was not run."""
+        return next((table for table in self.tables if table.name == name), None)
+
     def write(self, path: Path) -> None:
         """Keep it at `path`."""
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,9 @@ from devstack.nursery import Nursery
 from devstack.servers import Server
 from devstack.stack import Stack
 from limits import keys
+from service.config.load import load
+from service.operator.connections import collections_of
+from service.operator.services import Services
 from tracking.line import Line
 
 DATABASE = "bucket"
@@ -69,6 +72,15 @@ class Rig:
     def worker(self, setting: Setting) -> AbstractContextManager[WorkerTree]:
         """Run a worker for the length of a `with` block."""
         return worker_tree.running(setting, self.addresses, self.tubes, self._folder)
+
+    @contextmanager
+    def services(self, setting: Setting) -> Iterator[Services]:
+        """Open the services of webhooks, as a worker of this setting knows them."""
+        file = self._folder / "services.toml"
+        file.write_text(worker_tree.configuration(setting, self.addresses))
+        config = load(str(file), {}, self._folder).config
+        with collections_of(config) as stores:
+            yield Services(config, stores)
 
     def meter(self, worker: WorkerTree | None = None) -> Meter:
         """Read the CPU of the worker, or without one of this process, and of each server."""

@@ -112,9 +112,11 @@ class Tubes:
         return _expected(self._answers.readline(), *expected)
 
 
-def request(slug: str, number: str, identity: str = "", origin: str = "") -> bytes:
-    """Write the body of a request, with an id and an origin if they are given."""
-    named = {"id": identity, "origin": origin}
+def request(
+    slug: str, number: str, identity: str = "", origin: str = "", webhook: str = ""
+) -> bytes:
+    """Write the body of a request, with an id, an origin and a service if they are given."""
+    named = {"id": identity, "origin": origin, "webhook": webhook}
     payload = {"slug": slug, "number": number, **{k: v for k, v in named.items() if v}}
     job = {"type": REQUESTS, "payload": payload}
     return json.dumps(job, separators=(",", ":")).encode()

@@ -39,13 +39,15 @@ class NotReady(Exception):
 class Setting:
     """What differs between runs; all else is as it ships. `limits` overrides `[limits]`.
 
-    `together`: how many numbers each courier answers for in one call.
+    `together`: how many numbers each courier answers for in one call. `sections`: more of
+    config.toml, as it is written there.
     """
 
     slugs: Sequence[str]
     processes: int = 1
     limits: Mapping[str, int] = field(default_factory=dict)
     together: int = 1
+    sections: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def configuration(setting: Setting, at: Addresses) -> str:
         f"[worker]\nprocesses = {setting.processes}",
         "\n".join(["[limits]", *(f"{key} = {n}" for key, n in setting.limits.items())]),
     ]
+    sections += [setting.sections] if setting.sections else []
     many = f"\nnumbers_per_call = {setting.together}" if setting.together > 1 else ""
     sections += [
         f'[couriers.{slug}]\nmodule = "json_feed"\nbase_url = "{at.courier}"{many}'

@@ -50,18 +50,11 @@ if TYPE_CHECKING:
 NAME = "Australia Post"
 BASE_URL = "https://digitalapi.auspost.com.au"
 CREDENTIALS: tuple[str, ...] = ("api_key", "password", "account_number")
-TOGETHER = 10
-ASKS = "`GET /shipping/v1/track`"
-AUTH = "Basic and `Account-Number`"
 CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("AU"),
     numbers.form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
     numbers.form(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}", loose=True),
-)
-QUOTA = (
-    "10 calls a minute (as users tell, out of its reference), and told in its answers "
-    "(`X-RateLimit-Limit`)"
 )
 VERIFIED = (
     "Australia Post's reference, its status tables and samples; never run against the live site"

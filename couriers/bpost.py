@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 NAME = "bpost"
 BASE_URL = "https://api.parcel.bpost.cloud"
 CREDENTIALS: tuple[str, ...] = ("account_id", "passphrase")
-ASKS = "`GET /services/trackedmail/item/N/trackingInfo` (XML)"
-AUTH = "Basic"
 CREDENTIALS_FROM = "bpost's Shipping Manager: the account ID and passphrase of its web services"
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"3232\d{20}"), numbers.s10("BE"))
-QUOTA = "none published"
 VERIFIED = (
     "bpost's XML schema; of its state codes only those of a delivery are known, as users of the "
     "service tell, and two more of a recorded answer; never run against the live site"

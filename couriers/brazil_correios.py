@@ -40,18 +40,11 @@ NAME = "Correios (Brazil)"
 BASE_URL = "https://api.correios.com.br"
 TOKEN_URL = "https://api.correios.com.br/token/v1/autentica/cartaopostagem"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("username", "access_code", "posting_card")
-TOGETHER = 50
-ASKS = (
-    "`GET /srorastro/v1/objetos/N?resultado=T`; several numbers at "
-    "`/srorastro/v1/objetos?codigosObjetos=N`"
-)
-AUTH = "a token for a posting card (Basic, JSON)"
 CREDENTIALS_FROM = (
     "Correios' API portal (CWS): the user of Meu Correios, its access code, and a posting card "
     "whose contract has the API Rastro; it shows your own objects only"
 )
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.s10("BR"),)
-QUOTA = "50 calls a second by contract (its answers tell, reported by users)"
 VERIFIED = (
     "the list of events in Correios' manual of its older service, and answers described by users; "
     "never run against the live site"

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 NAME = "Bring"
 BASE_URL = "https://api.bring.com"
 CREDENTIALS: tuple[str, ...] = ("api_uid", "api_key")
-ASKS = "`GET /tracking/api/v2/tracking.json`"
-AUTH = "two headers, `X-Mybring-API-Uid` and `-Key`"
 CREDENTIALS_FROM = "Mybring, Settings and API: the address of the login and its API key"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[37]70\d{15}", numbers.gs1),
@@ -49,7 +47,6 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[37]\d{17}", numbers.gs1),
     numbers.form(r"\d{17}", loose=True),
 )
-QUOTA = "by login, no figure published"
 VERIFIED = "Bring's reference, its list of statuses and samples; never run against the live site"
 
 CODES: dict[str, statuses.Status] = statuses.by_code(

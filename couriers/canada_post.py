@@ -46,15 +46,12 @@ if TYPE_CHECKING:
 NAME = "Canada Post"
 BASE_URL = "https://soa-gw.canadapost.ca"
 CREDENTIALS: tuple[str, ...] = ("username", "password")
-ASKS = "`GET /vis/track/pin/N/detail` (XML); `/dnc/` for the 15 digits of a notice card"
-AUTH = "Basic"
 CREDENTIALS_FROM = "Canada Post's Developer Program: an API key is both, parted by the colon"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{16}", numbers.gs1),
     numbers.s10("CA"),
     numbers.form(r"\d{12}|\d{15}", loose=True),
 )
-QUOTA = "throttled for a minute at a time, no figure published"
 VERIFIED = (
     "Canada Post's XML schema, its table of scan events and samples; never run against the "
     "live site"

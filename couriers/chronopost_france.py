@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 NAME = "Chronopost"
 BASE_URL = "https://ws.chronopost.fr"
 CREDENTIALS: tuple[str, ...] = ()
-ASKS = "`POST /tracking-cxf/TrackingServiceWS`, `trackSkybillV2` (SOAP)"
-AUTH = "none"
 CREDENTIALS_FROM = "none needed"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?:PZ|X[A-Z])\d{9}FR", numbers.s10_checks),
@@ -36,7 +34,6 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[A-Z]{2}\d{9}(?:JB|JF|TS)", numbers.s10_checks),
     numbers.form(r"\d{14}[0-9A-Z]", numbers.mod_37_36),
 )
-QUOTA = "none published"
 VERIFIED = (
     "the types of Chronopost's service description; the codes of a delivery as Chronopost's own "
     "shop module has them, the others as users of the service tell and as recorded answers have "

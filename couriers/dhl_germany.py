@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 NAME = "DHL Paket"
 BASE_URL = "https://api-eu.dhl.com"
 CREDENTIALS: tuple[str, ...] = ("api_key", "api_secret", "username", "password")
-ASKS = "`GET /parcel/de/tracking/v0/shipments`, with XML in the query (XML)"
-AUTH = "Basic, and a login inside the XML"
 CREDENTIALS_FROM = (
     "developer.dhl.com: an app with Parcel DE Tracking (key and secret); DHL's business customer "
     "portal: a user with the right to track (username and password)"
@@ -54,7 +52,6 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"JJ?D0003\d{12,16}", loose=True),
     numbers.form(r"JJ?D\d{16,20}", loose=True),
 )
-QUOTA = "1,000 a day and 3 calls a second to begin with (reported by users)"
 VERIFIED = (
     "DHL's table of events and reasons, its sandbox requests and a sandbox answer; all but one of "
     "its error codes as users tell them; never run against the live site"

@@ -39,18 +39,12 @@ NAME = "DPD"
 BASE_URL = "https://public-ws.dpd.com/services"
 TOKEN_URL = "https://public-ws.dpd.com/services/LoginService/V2_0"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("delis_id", "password")
-ASKS = (
-    "`POST /ParcelLifeCycleService/V2_0`, `getTrackingData` (SOAP); in Belgium and the Netherlands "
-    "below `https://wsshipper.dpd.be/soap/services` or `.nl`, with `LoginService/V2_1`"
-)
-AUTH = "a token inside the XML, of about a day, for a login"
 CREDENTIALS_FROM = "DPD's contact for customers in your country: a DELIS id for its web services"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{14}", loose=True),
     numbers.form(r"\d{14}[0-9A-Z]", numbers.mod_37_36),
     numbers.form(r"\d{27}[0-9A-Z]", numbers.mod_37_36),
 )
-QUOTA = "none published"
 VERIFIED = (
     "the types and the list of steps in DPD's service descriptions; the statuses of single scans "
     "as users of the service tell and a recorded answer has them; never run against the live site"

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 NAME = "DPD UK"
 BASE_URL = "https://apis.track.dpd.co.uk"
 CREDENTIALS: tuple[str, ...] = ()
-ASKS = "reference, then events; the parcel itself where it has no events: two or three calls"
-AUTH = "none"
 CREDENTIALS_FROM = "none needed"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[01]\d{13}[0-9A-Z]", numbers.mod_37_36),
@@ -41,7 +39,6 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"15\d{12}", loose=True),
     numbers.form(r"[01]\d{13}", loose=True),
 )
-QUOTA = "none known"
 VERIFIED = (
     "third parties' descriptions of the unofficial feed behind its page, which may vanish"
     "; never run against the live site"

@@ -41,9 +41,6 @@ NAME = "FedEx"
 BASE_URL = "https://apis.fedex.com"
 TOKEN_URL = "https://apis.fedex.com/oauth/token"  # noqa: S105 - an address, not a password
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
-TOGETHER = 30
-ASKS = "`POST /track/v1/trackingnumbers`"
-AUTH = "OAuth client credentials, as a form"
 CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{15}", numbers.gs1),
@@ -58,10 +55,6 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{20}", lambda number: numbers.gs1(f"92{number}")),
     numbers.form(r"0[0124]\d{16}", lambda number: numbers.gs1(number[2:])),
     numbers.form(r"3\d{31}", lambda number: numbers.weights_1_3_7(number[16:28])),
-)
-QUOTA = (
-    "1,400 calls in 10 s per project, and a daily quota per organisation that ends at 00:00 "
-    "GMT (documented)"
 )
 VERIFIED = "FedEx' API reference and answers described by users; never run against the live site"
 

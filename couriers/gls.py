@@ -49,15 +49,11 @@ NAME = "GLS"
 BASE_URL = "https://api.gls-group.net"
 TOKEN_URL = "https://api.gls-group.net/oauth2/v2/token"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
-TOGETHER = 10
-ASKS = "`GET /track-and-trace-v1/tracking/simple/trackids/N`"
-AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "dev-portal.gls-group.net: an app with Track And Trace V1"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{11,12}", loose=True),
     numbers.form(r"[A-Z0-9]{8}", loose=True),
 )
-QUOTA = "500 a day until you ask for more (documented)"
 VERIFIED = (
     "GLS' OpenAPI text with its statuses and examples; few of its event codes are public; "
     "never run against the live site"

@@ -36,15 +36,11 @@ NAME = "Hermes Germany"
 BASE_URL = "https://de-api.hermesworld.com/services/hsi"
 TOKEN_URL = "https://authme.myhermes.de/authorization-facade/oauth2/access_token"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret", "username", "password")
-TOGETHER = 100
-ASKS = "`GET /shipmentinfo`"
-AUTH = "OAuth, with a user's password"
 CREDENTIALS_FROM = "Hermes Germany's contact for customers: access to the Hermes Shipping Interface"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"H\d{19}"),
     numbers.form(r"\d{14}|\d{16}", loose=True),
 )
-QUOTA = "none published"
 VERIFIED = (
     "Hermes' OpenAPI text and its list of event codes; no recorded answer was found; never run "
     "against the live site"

@@ -45,11 +45,8 @@ NAME = "Hongkong Post"
 BASE_URL = "https://ec-ship.hongkongpost.hk"
 TOKEN_URL = "https://ec-ship.hongkongpost.hk/api/authenticate"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("username", "password")
-ASKS = "`POST /api/version/1/mailTracking`"
-AUTH = "a token of 15 minutes for a login"
 CREDENTIALS_FROM = "EC-Ship, API portal: an account registered for the Mail Tracking API"
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.s10("HK"),)
-QUOTA = "100,000 a day, at least 100 ms apart (documented)"
 VERIFIED = (
     "nothing: the public description names addresses and limits, but no fields; never run "
     "against the live site"

@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 NAME = "InPost Paczkomaty"
 BASE_URL = "https://api-shipx-pl.easypack24.net"
 CREDENTIALS: tuple[str, ...] = ()
-ASKS = "`GET /v1/tracking/N`"
-AUTH = "none"
 CREDENTIALS_FROM = "none needed"
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"\d{24}"),)
-QUOTA = "none published"
 VERIFIED = (
     "InPost's description of the resource and the texts of its statuses; never run against the "
     "live site"

@@ -24,14 +24,7 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.several import Ends, members, read_part
 from couriers.reading import numbers, statuses
 from couriers.reading.answer import Answer, address, decode, grams, others, text
-from couriers.reading.checkpoints import (
-    Moment,
-    decisive,
-    is_kept,
-    newest,
-    oldest_first,
-    read_iso,
-)
+from couriers.reading.checkpoints import Moment, decisive, is_kept, newest, oldest_first, read_iso
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import CourierError, RequestRefused, UnreadableAnswer, WrongNumber
@@ -43,14 +36,8 @@ if TYPE_CHECKING:
 NAME = "JSON feed"
 BASE_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
-TOGETHER = 100
-"""At most: how many one feed takes, says its section."""
-
-ASKS = "`GET {base_url}/{slug}/{number}`; several numbers by `POST {base_url}/{slug}`"
-AUTH = "a bearer token, where one is set"
 CREDENTIALS_FROM = "the people who run the feed, if it asks for a token"
 PATTERNS: tuple[numbers.NumberForm, ...] = ()
-QUOTA = "the feed's own"
 VERIFIED = "its own description in docs/couriers.md"
 
 

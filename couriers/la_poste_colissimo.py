@@ -33,16 +33,12 @@ if TYPE_CHECKING:
 NAME = "La Poste Colissimo"
 BASE_URL = "https://api.laposte.fr"
 CREDENTIALS: tuple[str, ...] = ("api_key",)
-TOGETHER = 10
-ASKS = "`GET /suivi/v2/idships/N`"
-AUTH = "a key in `X-Okapi-Key`"
 CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d[A-Z]\d{11}"),
     numbers.s10("FR"),
     numbers.form(r"\d[A-Z]{2}\d{10}"),
 )
-QUOTA = "10 calls a second (documented)"
 VERIFIED = (
     "La Poste's OpenAPI text, its list of event codes and a sample; never run against the live site"
 )

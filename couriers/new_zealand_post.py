@@ -31,14 +31,11 @@ NAME = "New Zealand Post"
 BASE_URL = "https://api.nzpost.co.nz"
 TOKEN_URL = "https://oauth.nzpost.co.nz/as/token.oauth2"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
-ASKS = "`GET /parceltrack/3.0/parcels/N`"
-AUTH = "OAuth client credentials, as a form; and the client's id in `client_id`"
 CREDENTIALS_FROM = "New Zealand Post's developer centre: an app with ParcelTrack"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("NZ"),
     numbers.form(r"00\d{18}", loose=True),
 )
-QUOTA = "15 calls a second over all its customers (documented)"
 VERIFIED = (
     "ParcelTrack's description, its table of codes for New Zealand and a sample; few codes of "
     "parcels from abroad are known; never run against the live site"

@@ -39,11 +39,8 @@ if TYPE_CHECKING:
 NAME = "PostNL"
 BASE_URL = "https://api.postnl.nl"
 CREDENTIALS: tuple[str, ...] = ("api_key",)
-ASKS = "`GET /shipment/v2/status/barcode/N`"
-AUTH = "a key in `apikey`"
 CREDENTIALS_FROM = "developer.postnl.nl: a key with Shippingstatus; it shows your own parcels only"
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"3S[A-Z]{3,4}\d{7,9}"), numbers.s10("NL"))
-QUOTA = "asks for useful intervals, not every minute"
 VERIFIED = "PostNL's OpenAPI text, its tables of codes and samples; never run against the live site"
 
 STATUSES: dict[str, statuses.Status] = statuses.by_code(

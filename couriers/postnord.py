@@ -39,15 +39,12 @@ if TYPE_CHECKING:
 NAME = "PostNord"
 BASE_URL = "https://api2.postnord.com"
 CREDENTIALS: tuple[str, ...] = ("api_key",)
-ASKS = "`GET /rest/shipment/v5/trackandtrace/findByIdentifier.json`"
-AUTH = "a key in the query"
 CREDENTIALS_FROM = "developer.postnord.com: an API key with Track and Trace"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{11}(?:SE|DK|NO|FI)"),
     numbers.s10("SE|DK"),
     numbers.form(r"(?:00)?[37]\d{17}", numbers.gs1),
 )
-QUOTA = "by plan"
 VERIFIED = (
     "PostNord's OpenAPI text, and an answer described after a recorded one, which has a status "
     "more; never run against the live site"

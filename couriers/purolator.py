@@ -35,14 +35,11 @@ if TYPE_CHECKING:
 NAME = "Purolator"
 BASE_URL = "https://webservices.purolator.com"
 CREDENTIALS: tuple[str, ...] = ("api_key", "password")
-ASKS = "`POST /EWS/V1/Tracking/TrackingService.asmx` (SOAP, `TrackPackagesByPin`)"
-AUTH = "Basic"
 CREDENTIALS_FROM = "Purolator's E-Ship Web Services resource centre: a production key"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[0-5]\d{11}", numbers.luhn),
     numbers.form(r"[A-Z]{3}\d{9}"),
 )
-QUOTA = "none published"
 VERIFIED = (
     "Purolator's WSDL and its example; the words of its scans as users of the service have seen "
     "them; never run against the live site"

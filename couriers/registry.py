@@ -17,7 +17,7 @@ from couriers.http.credentials import CourierSettings, OtherWay
 from couriers.http.several import Ends
 from couriers.reading import numbers
 from couriers.slugs import ALIASES, FEEDS, SLUGS
-from tracking.checkpoint import NOT_FOUND_YET, Tracking
+from tracking.checkpoint import Tracking
 from tracking.errors import CourierError, MalformedJob, MissingField
 from tracking.request import Slug, TrackingRequest
 
@@ -30,9 +30,6 @@ class Courier(Protocol):
 
     NAME              as people write it
     BASE_URL          default of `base_url`; TOKEN_URL likewise, where there is one
-    ASKS              the addresses it asks, for the documentation (Markdown, as the next two)
-    AUTH              how it identifies itself
-    QUOTA             what the courier allows, and who says so
     CREDENTIALS       names of the keys it needs, () where none; a module that can be asked in a
                       second way, with other keys, has an OTHER_WAY too (couriers.http.credentials)
     CREDENTIALS_FROM  where a person gets them, for `doctor`
@@ -46,9 +43,6 @@ class Courier(Protocol):
 
     NAME: str
     BASE_URL: str
-    ASKS: str
-    AUTH: str
-    QUOTA: str
     CREDENTIALS: tuple[str, ...]
     CREDENTIALS_FROM: str
     PATTERNS: tuple[numbers.NumberForm, ...]
@@ -69,14 +63,7 @@ class Courier(Protocol):
 
 
 class CourierForMany(Courier, Protocol):
-    """A courier module that asks for several numbers in one call, of one HTTP request.
-
-    TOGETHER          most numbers in a call; the source stands in docs/couriers.md
-    OMITS_UNKNOWN     optional: True where what an answer leaves out is not known (yet), by the
-                      courier's documentation
-    """
-
-    TOGETHER: int
+    """A courier module that asks for several numbers in one call, of one HTTP request."""
 
     async def track_many(self, fetch: Fetch, requests: Sequence[TrackingRequest]) -> Ends:
         """Ask for all of them, each once. Raises as `track`, for an error of the whole call.
@@ -167,8 +154,8 @@ class Registry:
         """Ask one courier for several numbers in one call: no more than its line takes together.
 
         What comes back is by number: its answer, or the error that is its own; a number that the
-        answer leaves out is missing, where that does not mean that it is not known yet. Raises
-        CourierError for an error of the whole call, NotStarted, LimitsDown.
+        answer leaves out is missing. Raises CourierError for an error of the whole call,
+        NotStarted, LimitsDown.
         """
         courier = cast(CourierForMany, self.courier(requests[0].slug))
         ends: dict[str, Tracking | CourierError] = {}
@@ -181,9 +168,6 @@ class Registry:
                 ends[request.number] = missing
         if asked:
             ends |= await courier.track_many(fetch, asked)
-        if getattr(courier, "OMITS_UNKNOWN", False):
-            for request in asked:
-                ends.setdefault(request.number, NOT_FOUND_YET)
         return ends
 
 
@@ -199,11 +183,6 @@ def _why_unknown(text: str, slugs: Sequence[Slug]) -> str:
         return f"no courier is called {text!r}: did you mean {near[0]}?"
     more = ", …" if len(slugs) > LISTED else ""
     return f"no courier is called {text!r}; there are: {', '.join(slugs[:LISTED])}{more}"
-
-
-def is_for_many(courier: Courier) -> bool:
-    """Whether a module asks for several numbers in one call: a CourierForMany."""
-    return hasattr(courier, "track_many")
 
 
 def required_fields(courier: Courier) -> tuple[str, ...]:

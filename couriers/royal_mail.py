@@ -29,14 +29,11 @@ if TYPE_CHECKING:
 NAME = "Royal Mail"
 BASE_URL = "https://api.royalmail.net"
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
-ASKS = "`GET /mailpieces/v2/N/events`"
-AUTH = "two headers, `X-IBM-Client-Id` and `-Secret`"
 CREDENTIALS_FROM = "developer.royalmail.net: an app with Royal Mail Tracking (v2)"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("GB"),
     numbers.form(r"[0-9A-F]{16}|[0-9A-F]{21}", loose=True),
 )
-QUOTA = "from 25 in 12 h or 50 a day upwards, by plan (documented)"
 VERIFIED = "Royal Mail's specification sample and error codes; never run against the live site"
 
 CODES: dict[str, statuses.Status] = statuses.by_code(

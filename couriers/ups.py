@@ -42,15 +42,12 @@ NAME = "UPS"
 BASE_URL = "https://onlinetools.ups.com"
 TOKEN_URL = "https://onlinetools.ups.com/security/v1/oauth/token"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
-ASKS = "`GET /api/track/v1/details/N`"
-AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "developer.ups.com: an app with the Tracking product"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"1Z[0-9A-Z]{16}", lambda number: numbers.weights_1_and_2(number[2:])),
     numbers.form(r"[AHJKTV]\d{10}", lambda number: numbers.weights_1_and_2(number[1:])),
     numbers.form(r"\d{9}|\d{12}", loose=True),
 )
-QUOTA = "none published"
 VERIFIED = "UPS' OpenAPI text and its list of status codes; never run against the live site"
 
 STATUS_CODES: dict[str, statuses.Status] = statuses.by_code(

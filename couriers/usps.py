@@ -41,12 +41,6 @@ NAME = "USPS"
 BASE_URL = "https://apis.usps.com"
 TOKEN_URL = "https://apis.usps.com/oauth2/v3/token"  # noqa: S105 - an address, not a password
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
-TOGETHER = 35
-ASKS = (
-    "`POST /tracking/v3r2/tracking`; the older `GET /tracking/v3/tracking/N` when `base_url` "
-    "ends in `/tracking/v3`"
-)
-AUTH = "OAuth client credentials, as JSON"
 CREDENTIALS_FROM = "developers.usps.com: an app with the tracking scope (granted separately)"
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{20}", lambda number: numbers.gs1(number[-22:])),
@@ -54,7 +48,6 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{20}", lambda number: numbers.gs1(number) or numbers.gs1(f"91{number}")),
     numbers.s10("US"),
 )
-QUOTA = "about 60 calls an hour per app over all its APIs (reported by users)"
 VERIFIED = (
     "the service's OpenAPI text, examples and error inventory; never run against the live site"
 )

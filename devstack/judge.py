@@ -7,10 +7,14 @@ counters are never asked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 SECOND_NS = 1_000_000_000
+
+SLACK_NS = SECOND_NS // 2
+"""By so much what is said of one instant may differ on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,61 @@ def rate_share(calls: Iterable[Call], per_second: int) -> float:
 def calls_per_number(calls: Iterable[Call]) -> Counter[tuple[str, str]]:
     """How often each (slug, number) was asked for."""
     return Counter((call.slug, number) for call in calls for number in call.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is stored of the attempts of one delivery.
+
+    `stored_ns`: when the success was stored at the latest, on the clock of the calls; None where
+    there was none.
+    """
+
+    attempts: int = 0
+    successes: int = 0
+    stored_ns: int | None = None
+
+
+def noted_in(rows: Iterable[Mapping[str, Any]], epoch_ns: int) -> dict[str, Noted]:
+    """Sum up the rows of the collection `attempts` by delivery.
+
+    `epoch_ns`: what the clock of the calls is behind that of the rows, which is Unix time.
+    """
+    found: dict[str, Noted] = {}
+    for row in rows:
+        known = found.get(row["delivery"], Noted())
+        known = replace(known, attempts=known.attempts + 1)
+        if row["failure"] is None:
+            ended_ns = round(row["at"].timestamp() * SECOND_NS) + row["ms"] * 1_000_000
+            stored_ns = ended_ns - epoch_ns + SLACK_NS
+            known = replace(known, successes=known.successes + 1, stored_ns=stored_ns)
+        found[row["delivery"]] = known
+    return found
+
+
+def wrong_attempts(calls: Iterable[Call], noted: Mapping[str, Noted]) -> Iterator[str]:
+    """Say what is wrong with attempts, by the receivers' log: a call is one, its number a delivery.
+
+    Of a delivery no two run at once, none arrives behind a stored success, and one succeeds.
+    """
+    for number, made in calls_of_numbers(calls).items():
+        known = noted.get(number, Noted())
+        if (most := most_in_flight(made)) > 1:
+            yield f"{number}: {most} attempts at once"
+        if known.successes > 1:
+            yield f"{number}: {known.successes} attempts succeeded"
+        last_ns = max(call.arrived_ns for call in made)
+        if known.stored_ns is not None and last_ns > known.stored_ns:
+            behind = (last_ns - known.stored_ns) / SECOND_NS
+            yield f"{number}: sent {behind:.3f} s after a stored success"
+
+
+def calls_of_numbers(calls: Iterable[Call]) -> dict[str, list[Call]]:
+    """Sort calls by their number."""
+    found: dict[str, list[Call]] = {}
+    for call in calls:
+        found.setdefault(call.number, []).append(call)
+    return found
 
 
 def most_numbers_in_a_call(calls: Iterable[Call]) -> int:

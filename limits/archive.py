@@ -9,7 +9,7 @@ A process that vanishes leaves both to end by themselves; then the next one is g
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
@@ -54,6 +54,7 @@ class ToArchive:
     """The set of what is not archived. `who` asks: each process under a name of its own."""
 
     def __init__(self, redis: Redis, who: str) -> None:
+        self._redis = redis
         self._pipeline = Pipeline(redis, Clock())
         # A report that no replica has is lost with a failover: then it is archived once more.
         self._pipeline.confirmed = 0
@@ -67,12 +68,17 @@ class ToArchive:
         names = (keys.TO_ARCHIVE, *keys.ARCHIVE_LOCKS, keys.EVENTS)
         args: list[Value] = [self._who, most, WORKS_MS, REPORTS_MS]
         for (name, at_ms, _), keep_ms in reported:
-            args += (name, at_ms, "" if keep_ms is None else keep_ms)
+            args += (name, at_ms, "" if keep_ms is None else at_ms + keep_ms)
         word, *rest = await self._pipeline.run("archive", names, args)
         if word == "wait":
             return int(rest[0]) / 1000
-        given = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
-        return [Ended(name, int(at_ms), status) for name, at_ms, status in given]
+        given = rest[::2]
+        # Read apart: a script would copy each text twice. One that changed since ended again, or is
+        # another request's; its report then finds another time.
+        with redis_asked():
+            texts: list[Any] = await self._redis.mget(map(keys.status, given)) if given else []
+        ended = zip(given, rest[1::2], texts, strict=True)
+        return [Ended(name, int(at_ms), status) for name, at_ms, status in ended]
 
 
 async def waiting_of(redis: Redis) -> tuple[int, float]:

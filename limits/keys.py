@@ -125,7 +125,7 @@ TALLIED_SLUGS, SPANS_MADE = "tracking:stats:slugs", "tracking:stats:made"
 
 
 class LineKeys(NamedTuple):
-    """All keys of one line; the last five are prefixes."""
+    """All keys of one line, two prefixes of its keys, and five of all lines."""
 
     calls_number: str
     sec_calls: str
@@ -143,16 +143,16 @@ class LineKeys(NamedTuple):
     calls_brake: str
     calls_hour: str
     calls_day: str
-    counts: str
     wait_order: str
     wait_unreadable: str
+    counts: str
+    operations: str
+    answer: str
     lines: str
     epoch: str
     status: str
     forgotten: str
     history: str
-    operations: str
-    answer: str
 
 
 def wait_list(line: Line) -> str:
@@ -162,34 +162,13 @@ def wait_list(line: Line) -> str:
 
 def of_line(line: Line) -> LineKeys:
     """The keys of one line."""
-    return LineKeys(
-        calls_number=f"calls_number:{line}",
-        sec_calls=f"sec_calls:{line}",
-        calls_leases=f"calls_leases:{line}",
-        call_starts=f"call_starts:{line}",
-        wait_list=wait_list(line),
-        wait_list_automatic=f"wait_list_automatic:{line}",
-        wait_later=f"wait_later:{line}",
-        wait_requests=f"wait_requests:{line}",
-        wait_inflight=f"wait_inflight:{line}",
-        wait_drainer=f"wait_drainer:{line}",
-        wait_list_activated=f"wait_list_activated:{line}",
-        calls_paused=f"calls_paused:{line}",
-        calls_held=f"calls_held:{line}",
-        calls_brake=f"calls_brake:{line}",
-        calls_hour=f"calls_hour:{line}",
-        calls_day=f"calls_day:{line}",
-        counts=f"tracking:counts:{line}",
-        wait_order=f"wait_order:{line}",
-        wait_unreadable=f"wait_unreadable:{line}",
-        lines=LINES,
-        epoch=EPOCH,
-        status=STATUS,
-        forgotten=FORGOTTEN,
-        history=HISTORY,
-        operations=f"wait_operations:{line}:",
-        answer=f"tracking:answer:{slug_of(line)}:",
+    own = [f"{name}:{line}" for name in LineKeys._fields[:18]]
+    own += (
+        f"tracking:counts:{line}",
+        f"wait_operations:{line}:",
+        f"tracking:answer:{slug_of(line)}:",
     )
+    return LineKeys._make((*own, LINES, EPOCH, STATUS, FORGOTTEN, HISTORY))
 
 
 def status(operation: str) -> str:

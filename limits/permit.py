@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from dataclasses import dataclass
 
 import msgspec
 
 from limits.clock import MICRO, Clock
-from limits.rules import LATE_SECONDS
+from limits.rules import LATE_SECONDS, RuleBook
 from tracking.errors import NotStarted
 from tracking.line import Line
 from tracking.network import stopped
@@ -28,19 +28,6 @@ Send = Callable[[Line], Awaitable[None]]
 """Runs `started` for one line, which picks the reports up by `take`."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Starts(Protocol):
-    """The starts of one line: what permits say of them, and how they ask for more."""
-
-    def sent(self, start_id: str, send_us: int) -> None:
-        """Note a send: the upper bound of its instant on Redis' clock, in µs."""
-
-    def answered(self, seconds: float) -> None:
-        """Note how long after its send the answer to a call's first request began to arrive."""
-
-    async def again(self, call_id: str, start_id: str) -> int:
-        """Ask for one further start of a call; returns its instant in µs. Raises NotStarted."""
 
 
 class CallPermit:
@@ -166,6 +153,28 @@ class Reports:
         """Stop carrying; what is left only costs its lanes some time."""
         if self._carrying is not None:
             await stopped(self._carrying)
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """The starts of one line: what permits say of them, and how they ask for more."""
+
+    line: Line
+    ask: Callable[[Line, str, str], Awaitable[int]]
+    reports: Reports
+    book: RuleBook
+
+    def sent(self, start_id: str, send_us: int) -> None:
+        """Note a send: the upper bound of its instant on Redis' clock, in µs."""
+        self.reports.add(self.line, start_id, send_us)
+
+    def answered(self, seconds: float) -> None:
+        """Note how long after its send the answer to a call's first request began to arrive."""
+        self.book.note(self.line, seconds)
+
+    async def again(self, call_id: str, start_id: str) -> int:
+        """Ask for one further start of a call; returns its instant in µs. Raises NotStarted."""
+        return await self.ask(self.line, call_id, start_id)
 
 
 def encode_reports(reports: list[str | int]) -> bytes:

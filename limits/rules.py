@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from tracking.line import TRACKING, Kind, Line
 
@@ -117,16 +117,6 @@ What it returns is kept in written form for as long as it is the very same objec
 """
 
 
-class Revisions(Protocol):
-    """How rules that may change while workers run are known by their revision."""
-
-    revision: int
-    """Of the rules that this process goes by; 0 while nobody has changed any."""
-
-    async def learn(self) -> None:
-        """Go by the newest rules. Raises StoreError."""
-
-
 def answer_keep_seconds(max_age: float) -> float:
     """How long answers are remembered in Redis where requests that set no age say `max_age`."""
     return min(max(ANSWER_KEEP_SECONDS, max_age), ANSWER_KEEP_MOST_SECONDS)
@@ -177,7 +167,7 @@ async def unchanged() -> Changes:
 
 
 class RuleBook:
-    """The rules by which one process calls; implements `Revisions`."""
+    """The rules by which one process calls; `revision` is 0 while nobody has changed any."""
 
     def __init__(
         self, plain_of: RulesOf, read: Callable[[], Awaitable[Changes]] = unchanged

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limits import keys
 from limits.clock import Clock
 from limits.epoch import Epoch
-from limits.permit import CallPermit, Reports, encode_reports
+from limits.permit import CallPermit, Reports, Starts, encode_reports
 from limits.pipeline import Pipeline
 from limits.rules import RuleBook, Rules
 from tracking.call import Call, TakeResult
@@ -53,7 +52,7 @@ class Steps:
         self._written: dict[Line, tuple[Rules, tuple[str, int], bytes]] = {}
         self._learned = ""
         self._reports = Reports(self._started)
-        self._starts: dict[Line, _Starts] = {}
+        self._starts: dict[Line, Starts] = {}
 
     async def close(self) -> None:
         """Carry no more reports."""
@@ -152,7 +151,7 @@ class Steps:
         rules = self._written[line][0]
         starts = self._starts.get(line)
         if starts is None:
-            starts = self._starts[line] = _Starts(line, self._again, self._reports, self._book)
+            starts = self._starts[line] = Starts(line, self._again, self._reports, self._book)
         deadline = asked + rules.call_timeout_seconds
         permit = CallPermit(grant[0], int(grant[1]), deadline, self._clock, starts)
         return keys.read_call(line, rules, grant, permit)
@@ -166,22 +165,3 @@ class Steps:
             written = (rules, (epoch, revision), keys.write_rules(rules, known))
             self._written[line] = written
         return written[2]
-
-
-@dataclass(frozen=True, slots=True)
-class _Starts:
-    """The starts of one line (see limits.permit.Starts)."""
-
-    line: Line
-    ask: Callable[[Line, str, str], Awaitable[int]]
-    reports: Reports
-    book: RuleBook
-
-    def sent(self, start_id: str, send_us: int) -> None:
-        self.reports.add(self.line, start_id, send_us)
-
-    def answered(self, seconds: float) -> None:
-        self.book.note(self.line, seconds)
-
-    async def again(self, call_id: str, start_id: str) -> int:
-        return await self.ask(self.line, call_id, start_id)

@@ -42,6 +42,6 @@ def examples(ordinary: int) -> settings:
     return settings(max_examples=ASKED_FOR or ordinary * PORTION)
 
 
-def daily(these: Collection[str], *of_all: str) -> list[Any]:
+def daily(these: Collection[Any], *of_all: Any) -> list[Any]:
     """Parameters of which `make test` tries `these`, and `make prove` all others."""
     return [pytest.param(each, marks=() if each in these else pytest.mark.prove) for each in of_all]

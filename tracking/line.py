@@ -38,9 +38,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, NewType, Protocol
+from typing import NamedTuple, NewType
 
-from tracking.request import SLUG, Slug
+from tracking.request import SLUG, Slug, TrackingRequest
 
 Line = NewType("Line", str)
 """Made by `line_of` and `courier_line` only, or read from Redis or a drain job."""
@@ -136,17 +136,9 @@ DELIVERY = Kind(
 KINDS = (TRACKING, DELIVERY)
 
 
-class Asked(Protocol):
-    """A wish that names a courier: a request, or one to cancel it."""
-
-    @property
-    def slug(self) -> Slug:
-        """Of the courier."""
-
-
-def line_of(asked: Asked) -> Line:
+def line_of(request: TrackingRequest) -> Line:
     """Say on which line a request is called or waits."""
-    return courier_line(asked.slug)
+    return Line(request.slug)
 
 
 def courier_line(slug: Slug) -> Line:

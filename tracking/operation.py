@@ -22,6 +22,9 @@ _RECHECK_ID = re.compile(f"{_RECHECK}[0-9a-f]{{32}}")
 class State(StrEnum):
     """The state of an operation. SUCCESS, ERROR and CANCELLED are ends.
 
+    WAITING ends directly when another call's answer is fresh enough for it. No script makes another
+    move than these (limits/lua/lib/state.lua).
+
     ========== ============================================ =======================================
     state      means                                        next
     ========== ============================================ =======================================
@@ -44,17 +47,6 @@ class State(StrEnum):
 
 
 ENDS = frozenset({State.SUCCESS, State.ERROR, State.CANCELLED})
-
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.QUEUED: frozenset(set(State) - {State.QUEUED}),
-    State.WAITING: frozenset({State.RUNNING, State.CANCELLED, State.SUCCESS, State.ERROR}),
-    State.RUNNING: frozenset({State.WAITING, State.SUCCESS, State.ERROR, State.CANCELLED}),
-    State.SUCCESS: frozenset(),
-    State.ERROR: frozenset(),
-    State.CANCELLED: frozenset(),
-}
-"""The allowed moves. WAITING ends directly when another call's answer is fresh enough for it; of
-which nothing is known may become what QUEUED may. limits/lua/lib/state.lua refuses all others."""
 
 
 def id_of(request: TrackingRequest, job_key: str) -> str:

@@ -15,6 +15,7 @@ from benchmarks.scenarios import (
     scripts,
     thirty,
     unlimited,
+    webhooks,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -30,5 +31,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     door.SCENARIO,
     rechecks.SCENARIO,
     archive.SCENARIO,
+    webhooks.SCENARIO,
     idle.SCENARIO,
 )

@@ -31,11 +31,6 @@ NAME = "DHL Express"
 BASE_URL = "https://api-eu.dhl.com"
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 OTHER_WAY = OtherWay("https://express.api.dhl.com/mydhlapi", ("username", "password"))
-ASKS = (
-    "`GET /track/shipments?service=express`; with the credentials of MyDHL "
-    "`GET /shipments/N/tracking`, and `GET /tracking` for the number of a piece"
-)
-AUTH = "a key in `DHL-API-Key`; MyDHL: Basic"
 CREDENTIALS_FROM = (
     "developer.dhl.com: an app with Shipment Tracking - Unified, and no other API; or, for "
     "customers of DHL Express, access to MyDHL API (username and password)"
@@ -47,10 +42,6 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"JJ?D\d{16,20}", loose=True),
     # Last, because three letters and nine digits are Purolator's first of all.
     numbers.form(r"J[A-Z]{2,3}\d{9,10}"),
-)
-QUOTA = (
-    "250 a day and one call in 5 s to begin with (reported by users); the day ends at 00:00 GMT; "
-    "MyDHL: none published"
 )
 VERIFIED = (
     "DHL's API reference, and for MyDHL its OpenAPI text with a sample and DHL's list of event "

@@ -10,12 +10,7 @@ from typing import Any, NamedTuple
 
 from couriers.http.refusals import refuse
 from couriers.reading.answer import Answer, decode, read_xml
-from tracking.errors import (
-    AuthFailed,
-    NoCredentials,
-    RequestRefused,
-    UnreadableAnswer,
-)
+from tracking.errors import AuthFailed, NoCredentials, RequestRefused, UnreadableAnswer
 from tracking.request import Slug
 
 LIFETIME_MOST = 86_400.0

@@ -200,12 +200,7 @@ class Fetch:
         return self._authorised(method, url, headers, grant, body)
 
     async def _authorised(
-        self,
-        method: str,
-        url: URL,
-        headers: dict[str, str],
-        grant: Grant,
-        body: Mapping[str, Any],
+        self, method: str, url: URL, headers: dict[str, str], grant: Grant, body: Mapping[str, Any]
     ) -> Answer:
         value, held_before = await self._authorise(headers, grant)
         answer = await self._permitted(method, url, headers, _filled(body, grant, value))

@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from tracking.errors import AuthFailed, CourierDown, RateLimited, RequestRefused, UnreadableAnswer
@@ -92,6 +91,9 @@ def retry_after(headers: Mapping[str, str], body: bytes = b"") -> float | None:
 
 
 def _instant(text: str) -> datetime | None:
+    # A sixteenth of what `detect` costs; and seldom does a courier tell an instant.
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - as said above
+
     try:
         instant = parsedate_to_datetime(text)
         # "-0000" is read as naive: Greenwich without a claim to locality.

@@ -8,90 +8,59 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ALIASES = {
-    "BOLIVIA": "BOL",
-    "BRITAIN": "GBR",
-    "BRUNEI": "BRN",
-    "CAPE VERDE": "CPV",
-    "CHINA MAINLAND": "CHN",
-    "CHINA, PEOPLES REPUBLIC": "CHN",
-    "COTE D'IVOIRE": "CIV",
-    "CZECH REPUBLIC": "CZE",
-    "ENGLAND": "GBR",
-    "GREAT BRITAIN": "GBR",
-    "GREAT BRITAIN AND NORTHERN IRELAND": "GBR",
-    "HOLLAND": "NLD",
-    "HONG KONG SAR": "HKG",
-    "HONG KONG SAR, CHINA": "HKG",
-    "HONG KONG, CHINA": "HKG",
-    "HONGKONG": "HKG",
-    "IRAN": "IRN",
-    "IRELAND, REPUBLIC OF": "IRL",
-    "IVORY COAST": "CIV",
-    "KOREA": "KOR",
-    "KOREA, SOUTH": "KOR",
-    "LAOS": "LAO",
-    "MACAU": "MAC",
-    "MACEDONIA": "MKD",
-    "MAINLAND CHINA": "CHN",
-    "MOLDOVA": "MDA",
-    "NETHERLANDS": "NLD",
-    "NORTHERN IRELAND": "GBR",
-    "PALESTINE": "PSE",
-    "RUSSIA": "RUS",
-    "SCOTLAND": "GBR",
-    "SOUTH KOREA": "KOR",
-    "SWAZILAND": "SWZ",
-    "SYRIA": "SYR",
-    "TAIWAN": "TWN",
-    "TANZANIA": "TZA",
-    "THE NETHERLANDS": "NLD",
-    "TURKEY": "TUR",
-    "UAE": "ARE",
-    "UK": "GBR",
-    "UNITED KINGDOM OF GREAT BRITAIN AND NORTHERN IRELAND": "GBR",
-    "UNITED STATES OF AMERICA": "USA",
-    "USA": "USA",
-    "VATICAN": "VAT",
-    "VENEZUELA": "VEN",
-    "VIETNAM": "VNM",
-    "WALES": "GBR",
-}
+
+def _by_name(names: Mapping[str, str]) -> dict[str, str]:
+    return {name: code for code, each in names.items() for name in each.split("; ")}
+
+
+ALIASES = _by_name(
+    {
+        "ARE": "UAE",
+        "BRN": "BRUNEI",
+        "CHN": "CHINA MAINLAND; CHINA, PEOPLES REPUBLIC; MAINLAND CHINA",
+        "CIV": "COTE D'IVOIRE; IVORY COAST",
+        "CPV": "CAPE VERDE",
+        "GBR": "BRITAIN; ENGLAND; GREAT BRITAIN; GREAT BRITAIN AND NORTHERN IRELAND; "
+        "NORTHERN IRELAND; SCOTLAND; UK; WALES",
+        "HKG": "HONG KONG SAR; HONG KONG SAR, CHINA; HONG KONG, CHINA; HONGKONG",
+        "IRL": "IRELAND, REPUBLIC OF",
+        "KOR": "KOREA; KOREA, SOUTH",
+        "MAC": "MACAU",
+        "MKD": "MACEDONIA",
+        "NLD": "HOLLAND; THE NETHERLANDS",
+        "PSE": "PALESTINE",
+        "RUS": "RUSSIA",
+        "SWZ": "SWAZILAND",
+        "TUR": "TURKEY",
+        "VAT": "VATICAN",
+    }
+)
 """Names that couriers write and ISO 3166 does not know, in upper case."""
 
-_IN_PORTUGUESE = {
-    "COREIA DO SUL": "KOR",
-    "ESLOVAQUIA REPUBLICA": "SVK",
-    "ESTADOS UNIDOS DA AMERICA": "USA",
-    "EUA": "USA",
-    "GRA BRETANHA": "GBR",
-    "HOLANDA": "NLD",
-    "INGLATERRA": "GBR",
-    "IRA": "IRN",
-    "KOSOVO": "XKX",
-    "LAOS": "LAO",
-    "MACEDONIA": "MKD",
-    "MOLDAVIA": "MDA",
-    "MOLDOVA": "MDA",
-    "PALESTINA": "PSE",
-    "POLONIA": "POL",
-    "REPUBLICA DA COREIA": "KOR",
-    "REPUBLICA POPULAR DA CHINA": "CHN",
-    "REPUBLICA TCHECA": "CZE",
-    "RUSSIA": "RUS",
-    "SINGAPURA": "SGP",
-    "SIRIA": "SYR",
-    "TAIWAN": "TWN",
-    "TANZANIA": "TZA",
-    "TCHEQUIA": "CZE",
-    "VATICANO": "VAT",
-    "VENEZUELA": "VEN",
-    "VIETNA": "VNM",
-    "VIETNAME": "VNM",
-}
+_IN_PORTUGUESE = _by_name(
+    {
+        "CHN": "REPUBLICA POPULAR DA CHINA",
+        "CZE": "REPUBLICA TCHECA; TCHEQUIA",
+        "GBR": "GRA BRETANHA; INGLATERRA",
+        "IRN": "IRA",
+        "KOR": "COREIA DO SUL; REPUBLICA DA COREIA",
+        "MDA": "MOLDAVIA",
+        "MKD": "MACEDONIA",
+        "NLD": "HOLANDA",
+        "PSE": "PALESTINA",
+        "RUS": "RUSSIA",
+        "SGP": "SINGAPURA",
+        "SVK": "ESLOVAQUIA REPUBLICA",
+        "SYR": "SIRIA",
+        "TZA": "TANZANIA",
+        "USA": "ESTADOS UNIDOS DA AMERICA; EUA",
+        "VAT": "VATICANO",
+        "VNM": "VIETNAME",
+    }
+)
 """Names that ISO 3166 does not have in Brazil's Portuguese, in capitals without accents."""
 
-_OWN = {"XKX": "Kosovo", "XK": "Kosovo", "KOSOVO": "Kosovo", "REPUBLIC OF KOSOVO": "Kosovo"}
+_KOSOVO = {"XKX", "XK", "KOSOVO", "REPUBLIC OF KOSOVO"}
 """Kosovo has no ISO 3166 code; XKX is what the European Union and most couriers use."""
 
 
@@ -112,8 +81,8 @@ def country(text: str | None) -> Country | None:
     words = " ".join((text or "").split())
     if not words:
         return None
-    if words.upper() in _OWN:
-        return Country(_OWN[words.upper()], "XKX")
+    if words.upper() in _KOSOVO:
+        return Country("Kosovo", "XKX")
     # Slow to import, and needed by no command but a worker's.
     import pycountry  # noqa: PLC0415 - see above
 

@@ -67,15 +67,9 @@ _RULES: tuple[tuple[str, Status], ...] = (
     (r"not (?:yet )?(?:been )?received|awaiting (?:item|your parcel)", INFO_RECEIVED),
     # A reminder to fetch it: nothing has gone back yet.
     (r"\b(?:will|may) be returned\b.*\b(?:if|unless|within|not collected)\b", FOR_PICKUP),
-    (
-        r"(?:label|order|shipment) (?:has been )?created|pre-?advice|order details",
-        INFO_RECEIVED,
-    ),
+    (r"(?:label|order|shipment) (?:has been )?created|pre-?advice|order details", INFO_RECEIVED),
     (r"preparing (?:the )?item for posting|pre-?shipment", INFO_RECEIVED),
-    (
-        r"return(?:ed|ing)?\b.*\b(?:sender|shipper)|being returned|on its way back",
-        RETURNING,
-    ),
+    (r"return(?:ed|ing)?\b.*\b(?:sender|shipper)|being returned|on its way back", RETURNING),
     (r"refused", REFUSED),
     (r"no access|no secure location|receptacle|animal interference", ATTEMPTED),
     (r"held at (?:the )?post office", FOR_PICKUP),
@@ -86,69 +80,39 @@ _RULES: tuple[tuple[str, Status], ...] = (
         r"cancelled|canceled|\bdelay|\bpostponed|\bunable to\b|\bproblem\b|exception|\bon hold\b",
         PROBLEM,
     ),
-    (
-        r"nobody|no[ -]?one|not (?:at )?home|\bwere out\b|\bwas out\b|no response",
-        NOBODY_THERE,
-    ),
+    (r"nobody|no[ -]?one|not (?:at )?home|\bwere out\b|\bwas out\b|no response", NOBODY_THERE),
     (r"no authori[sz]ed recipient", NOBODY_THERE),
-    (
-        r"(?:customer|recipient|receiver|addressee|consignee) (?:was )?not available",
-        NOBODY_THERE,
-    ),
+    (r"(?:customer|recipient|receiver|addressee|consignee) (?:was )?not available", NOBODY_THERE),
     (r"(?:business|location) (?:was )?closed", BUSINESS_CLOSED),
-    (
-        r"\bnot (?:be |been )?delivered|undeliver|attempt|unsuccessful|incomplete",
-        ATTEMPTED,
-    ),
+    (r"\bnot (?:be |been )?delivered|undeliver|attempt|unsuccessful|incomplete", ATTEMPTED),
     (r"deliver(?:y|ed) (?:was |could )?(?:not|fail)|missed you|sorry we", ATTEMPTED),
     (
         r"(?:awaiting|ready for|available for|for) (?:re-?delivery or )?(?:collection|pick-? ?up)",
         FOR_PICKUP,
     ),
-    (
-        r"(?<!will be )delivered (?:to|at) (?:a |the |your )?[\w' ]{0,30}(?:shop|store)",
-        FOR_PICKUP,
-    ),
+    (r"(?<!will be )delivered (?:to|at) (?:a |the |your )?[\w' ]{0,30}(?:shop|store)", FOR_PICKUP),
     (
         r"(?<!will be )delivered (?:to|at) (?:a |the |your )?[\w' ]{0,30}(?:locker|point)",
         FOR_PICKUP,
     ),
-    (
-        r"out for delivery|on (?:the|a) vehicle|with (?:the|your|our) driver",
-        OUT_FOR_DELIVERY,
-    ),
-    (
-        r"onto (?:the|a) delivery vehicle|(?:with delivery|out with) courier",
-        OUT_FOR_DELIVERY,
-    ),
+    (r"out for delivery|on (?:the|a) vehicle|with (?:the|your|our) driver", OUT_FOR_DELIVERY),
+    (r"onto (?:the|a) delivery vehicle|(?:with delivery|out with) courier", OUT_FOR_DELIVERY),
     (r"delivery\b.*\bis in progress", OUT_FOR_DELIVERY),
-    (
-        r"will be with you today|will be delivered today|being delivered today",
-        OUT_FOR_DELIVERY,
-    ),
+    (r"will be with you today|will be delivered today|being delivered today", OUT_FOR_DELIVERY),
     (
         r"released (?:from|by) customs|cleared customs|(?<!being )customs cleared|taxes paid",
         CUSTOMS_DONE,
     ),
     (r"vat has been paid|import is complete", CUSTOMS_DONE),
-    (
-        r"out of customs|clearance (?:processing )?complete|cleared by customs",
-        CUSTOMS_DONE,
-    ),
+    (r"out of customs|clearance (?:processing )?complete|cleared by customs", CUSTOMS_DONE),
     (r"customs|\bclearance\b", CUSTOMS_BEGUN),
     (
         r"\bdeparted|\bhas left\b|\bleft\b.*\b(?:for|facility|destination|country)|despatched",
         DEPARTED,
     ),
-    (
-        r"arrived (?:at|in) (?:the )?(?:country of destination|destination country)",
-        ARRIVED_ABROAD,
-    ),
+    (r"arrived (?:at|in) (?:the )?(?:country of destination|destination country)", ARRIVED_ABROAD),
     (r"\barrived|\bis at our depot|\blanded in\b", ARRIVED),
-    (
-        r"\baccepted|\bposted\b|\bcollected from\b|picked[- ]up|we have your parcel",
-        ACCEPTED,
-    ),
+    (r"\baccepted|\bposted\b|\bcollected from\b|picked[- ]up|we have your parcel", ACCEPTED),
     (r"dropped off", ACCEPTED),
 )
 

@@ -12,7 +12,7 @@ from limits.clock import Clock
 from limits.failure import redis_asked
 from limits.keys import write_rules
 from limits.pipeline import Pipeline, Value
-from limits.rules import NOBODY, Revisions, RulesOf
+from limits.rules import NOBODY, RuleBook, RulesOf
 from tracking.errors import StoreError
 from tracking.line import Line
 
@@ -30,7 +30,7 @@ class LineScripts:
         self,
         redis: Redis,
         rules_of: RulesOf,
-        revisions: Revisions | None = None,
+        revisions: RuleBook | None = None,
         *,
         reads_only: bool = False,
     ) -> None:

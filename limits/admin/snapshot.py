@@ -16,7 +16,7 @@ from limits.admin.running import fitting_guards
 from limits.admin.soundness import BROKEN, busy_lines
 from limits.clock import MICRO
 from limits.failure import is_broken, redis_asked
-from limits.rules import Revisions, Rules, RulesOf
+from limits.rules import RuleBook, Rules, RulesOf
 from tracking.line import Line, courier_line, is_courier, slug_of
 from tracking.request import Slug
 from tracking.tally import tally_of
@@ -92,7 +92,7 @@ class LineSnapshot:
 class LineSnapshots:
     """Reads them. Every method raises LimitsDown when Redis is silent."""
 
-    def __init__(self, redis: Redis, rules_of: RulesOf, revisions: Revisions | None = None) -> None:
+    def __init__(self, redis: Redis, rules_of: RulesOf, revisions: RuleBook | None = None) -> None:
         self.redis = redis
         self.scripts = LineScripts(redis, rules_of, revisions, reads_only=True)
 

@@ -30,7 +30,7 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.clock import MICRO
 from limits.failure import redis_asked
-from limits.rules import Revisions, Rules, RulesOf
+from limits.rules import RuleBook, Rules, RulesOf
 from limits.server import RunInBackground
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import Line, is_courier
@@ -113,7 +113,7 @@ class Violations:
     """Counts the starts that broke a limit, by line and limit; 0 for lines without any."""
 
     def __init__(
-        self, rules_of: RulesOf, exempt_us: int = EXEMPT_US, revisions: Revisions | None = None
+        self, rules_of: RulesOf, exempt_us: int = EXEMPT_US, revisions: RuleBook | None = None
     ) -> None:
         self.revisions = revisions
         self._exempt_us = exempt_us
@@ -175,7 +175,7 @@ async def _judge_on(redis: Redis, violations: Violations) -> None:
 
 @asynccontextmanager
 async def judging(
-    redis: Redis, rules_of: RulesOf, beside: RunInBackground, revisions: Revisions | None = None
+    redis: Redis, rules_of: RulesOf, beside: RunInBackground, revisions: RuleBook | None = None
 ) -> AsyncIterator[Violations]:
     """Count what breaks a limit within the `with` block."""
     violations = Violations(rules_of, revisions=revisions)

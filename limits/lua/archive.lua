@@ -11,12 +11,12 @@ ARGV[1]  who asks
 ARGV[2]  operations that it takes at most
 ARGV[3]  ms for which the first lock lives
 ARGV[4]  ms for which the second one lives
-ARGV[5…] reported, three values each: id, when it ended (ms, as it was given), ms for which its status
-         is to be known from then on; empty: that is not the status of an end, so leave it alone
+ARGV[5…] reported, three values each: id, when it ended (ms, as it was given), ms until which its status
+         is to be known; empty: that is not the status of an end, so leave it alone
 
-Returns  {"work", id, when, status, …}   what is to be written, the oldest first, three values each; status
-                                         nil: somebody deleted it. Without any, all are archived
-         {"wait", ms}                    another one has the work, or had: ask again then
+Returns  {"work", id, when, …}   what is to be written, the oldest first, two values each; who asked reads the
+                                 statuses. Without any, all are archived
+         {"wait", ms}            another one has the work, or had: ask again then
 ]]
 local STATUS, EVENTS_SECONDS = 'tracking:status:', 3600
 local set, lock1, lock2 = KEYS[1], KEYS[2], KEYS[3]
@@ -25,14 +25,14 @@ local who, most = ARGV[1], ARGV[2]
 -- One that has ended once more since it was given has another score, and is given again.
 local function take_reports()
   local ids = {}
-  for i = 5, #ARGV, 3 do table.insert(ids, ARGV[i]) end
+  for i = 5, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
   if #ids == 0 then return end
   local scores, archived = redis.call('ZMSCORE', set, unpack(ids)), {}
   for i, id in ipairs(ids) do
-    local ended, keep = ARGV[3 * i + 3], ARGV[3 * i + 4]
-    if scores[i] and tonumber(scores[i]) == tonumber(ended) then
-      table.insert(archived, id)
-      if keep ~= '' then redis.call('PEXPIREAT', STATUS .. id, string.format('%.0f', ended + keep)) end
+    local ended, till = ARGV[3 * i + 3], ARGV[3 * i + 4]
+    if scores[i] == ended then
+      archived[#archived + 1] = id
+      if till ~= '' then redis.call('PEXPIREAT', STATUS .. id, till) end
     end
   end
   if #archived > 0 then redis.call('ZREM', set, unpack(archived)) end
@@ -53,12 +53,4 @@ end
 redis.call('SET', lock1, who, 'PX', ARGV[3])
 redis.call('SET', lock2, who, 'PX', ARGV[4])
 redis.call('XTRIM', KEYS[4], 'MINID', '~', (redis.call('TIME')[1] - EVENTS_SECONDS) * 1000)
-local ended, names = redis.call('ZRANGE', set, 0, most - 1, 'WITHSCORES'), {}
-for i = 1, #ended, 2 do table.insert(names, STATUS .. ended[i]) end
-local texts, work = #names > 0 and redis.call('MGET', unpack(names)) or {}, { 'work' }
-for i = 1, #names do
-  table.insert(work, ended[2 * i - 1])
-  table.insert(work, ended[2 * i])
-  table.insert(work, texts[i])
-end
-return work
+return { 'work', unpack(redis.call('ZRANGE', set, 0, most - 1, 'WITHSCORES')) }

@@ -20,28 +20,26 @@ from service.config.paths import (
     suggestion,
 )
 from service.config.problems import Problem, WhereOf, shown
-from service.config.schema import GONE, Section
+from service.config.schema import Section
 
 _LIKE_A_SETTING = 0.8
 """A courier's own key that is this close to a setting is a slip of the pen, not a credential."""
 
 
-def problems_of(
-    raw: Any, kind: Any, where_of: WhereOf, path: Path = ()
-) -> Iterator[tuple[Path, Problem]]:
-    """Everything that is wrong at `path` and below, in the order of the file, each by its path."""
+def problems_of(raw: Any, kind: Any, where_of: WhereOf, path: Path = ()) -> Iterator[Problem]:
+    """Everything that is wrong at `path` and below, in the order of the file."""
     if not is_table(kind):
         if (problem := _value_problem(raw, kind, where_of, path)) is not None:
-            yield path, problem
+            yield problem
         return
     if not isinstance(raw, dict):
         fix = f"Write [{'.'.join(path)}] and the keys below it."
-        yield path, Problem(".".join(path), where_of(path), "a single value", "a table", fix)
+        yield Problem(".".join(path), where_of(path), "a single value", "a table", fix)
         return
     for name, value in raw.items():
         below = (*path, name)
         if is_section(kind) and _is_unknown(kind, name, value):
-            yield below, _unknown(kind, below, where_of(below))
+            yield _unknown(kind, below, where_of(below))
         else:
             yield from problems_of(value, child(kind, name), where_of, below)
 
@@ -71,7 +69,7 @@ def _is_unknown(section: type[Section], name: str, value: Any) -> bool:
 
 def _unknown(section: type[Section], path: Path, where: str) -> Problem:
     names = settings_of(section)
-    fix = GONE.get(path[-1]) or suggestion(path, where, names)
+    fix = suggestion(path, where, names)
     return Problem(".".join(path), where, "an unknown key", "one of " + ", ".join(names), fix)
 
 

@@ -37,16 +37,15 @@ def unknown(config: Config, where_of: Callable[[Path], str]) -> Iterator[Finding
     """Every courier that is none: its settings or limits would go unnoticed."""
     for slug, courier in config.couriers.items():
         path: Path = ("couriers", slug)
-        module = (*path, "module")
         if courier.module and courier.module not in FEEDS:
             choice = " or ".join(f'"{each}"' for each in sorted(FEEDS))
             fix = f"Write module = {choice}, or remove it."
-            yield Finding(module, shown(courier.module), choice, fix)
+            yield Finding((*path, "module"), shown(courier.module), choice, fix)
         elif not _is_slug(slug):
             yield _no_slug(path)
         elif not courier.module and slug not in SLUGS and slug not in ALIASES:
             fix = suggestion(path, where_of(path), SLUGS, _list(SLUGS))
-            yield _no_courier(path, f"{fix} F{_OWN_COURIER[1:]}.", (module,))
+            yield _no_courier(path, f"{fix} F{_OWN_COURIER[1:]}.")
         if slug in ALIASES and ALIASES[slug] in config.couriers:
             fix = f"Put all its keys under [couriers.{ALIASES[slug]}]."
             yield Finding(path, "the same courier a second time", "one table for it", fix)
@@ -62,7 +61,7 @@ def unknown(config: Config, where_of: Callable[[Path], str]) -> Iterator[Finding
         elif slug not in known and slug not in config.couriers:
             other = f"{_list(known)} Or add [couriers.{slug}]: {_OWN_COURIER}."
             fix = suggestion(path, where_of(path), known, other)
-            yield _no_courier(path, fix, (("couriers", slug),))
+            yield _no_courier(path, fix)
 
 
 def _is_slug(text: str) -> bool:
@@ -78,21 +77,16 @@ def _no_slug(path: Path) -> Finding:
     return Finding(path, shown(path[-1]), "a slug: a-z, 0-9, single hyphens", fix)
 
 
-def _no_courier(path: Path, fix: str, reads: tuple[Path, ...]) -> Finding:
-    return Finding(path, "a slug that no courier has", "the slug of a courier", fix, reads)
+def _no_courier(path: Path, fix: str) -> Finding:
+    return Finding(path, "a slug that no courier has", "the slug of a courier", fix)
 
 
 def _list(slugs: Collection[str]) -> str:
     return f"There are {', '.join(sorted(slugs))}."
 
 
-def incoherences(
-    config: Config, where_of: WhereOf, doubtful: Collection[Path] = ()
-) -> Iterator[Problem]:
-    """Everything that is wrong although each value by itself is valid.
-
-    `doubtful` are the paths whose values are wrong by themselves, and not in `config`.
-    """
+def incoherences(config: Config, where_of: WhereOf) -> Iterator[Problem]:
+    """Everything that is wrong although each value by itself is valid."""
     findings = itertools.chain(
         _addresses(config),
         _sentinels(config),
@@ -103,14 +97,8 @@ def incoherences(
         webhooks_findings(config),
         _mail(config),
     )
-    for path, found, expected, fix, reads in findings:
-        if not any(_within(read, each) for read in reads for each in doubtful):
-            yield Problem(".".join(path), where_of(path), found, expected, fix)
-
-
-def _within(path: Path, other: Path) -> bool:
-    """Tell whether one of them is the other or stands below it."""
-    return all(one == two for one, two in zip(path, other, strict=False))
+    for path, found, expected, fix in findings:
+        yield Problem(".".join(path), where_of(path), found, expected, fix)
 
 
 def _addresses(config: Config) -> Iterator[Finding]:
@@ -140,38 +128,32 @@ def _sentinels(config: Config) -> Iterator[Finding]:
     sentinels, service = ("redis", "sentinels"), ("redis", "service")
     for sentinel in redis.sentinels:
         yield from _checked(sentinels, sentinel, host_and_port)
-    both = (sentinels, service)
     if redis.sentinels and not redis.service:
         fix = 'Set redis.service = "mymaster", the name the Sentinels watch it by.'
-        yield Finding(service, "no name", "the name of the service", fix, both)
+        yield Finding(service, "no name", "the name of the service", fix)
     if redis.service and not redis.sentinels:
         fix = 'Set redis.sentinels = ["host:26379"], or remove redis.service.'
-        yield Finding(sentinels, "an empty list", "the Sentinels' addresses", fix, both)
+        yield Finding(sentinels, "an empty list", "the Sentinels' addresses", fix)
     if redis.sentinels and redis.url.startswith("unix:"):
-        url = ("redis", "url")
         fix = 'Write redis.url = "redis://:PASSWORD@sentinels/0", with any name as its host.'
-        yield Finding(url, "a path", "redis:// or rediss://", fix, (url, sentinels))
+        yield Finding(("redis", "url"), "a path", "redis:// or rediss://", fix)
     for name in ("sentinel_username", "sentinel_password"):
-        login = ("redis", name)
         if getattr(redis, name) and not redis.sentinels:
             fix = f"Set redis.sentinels, or remove redis.{name}."
-            yield Finding(
-                sentinels, "an empty list", "the Sentinels' addresses", fix, (sentinels, login)
-            )
+            yield Finding(sentinels, "an empty list", "the Sentinels' addresses", fix)
 
 
 def _mail(config: Config) -> Iterator[Finding]:
     mail = config.mail
-    host, password = ("mail", "host"), ("mail", "password")
     for name in ("sender", "operators"):
-        address, path = getattr(mail, name), ("mail", name)
+        address = getattr(mail, name)
         if (address or (mail.host and name == "sender")) and not ADDRESS.fullmatch(address):
             fix = f'Write mail.{name} = "tracker@example.com".'
-            yield Finding(path, shown(address), "the address of a mailbox", fix, (host, path))
+            yield Finding(("mail", name), shown(address), "the address of a mailbox", fix)
     if bool(mail.user) != bool(mail.password):
-        login = (("mail", "user"), password)
         fix = "Set both mail.user and mail.password, or neither."
-        yield Finding(password, "a login that is not whole", "a user with a password", fix, login)
+        what = "a login that is not whole"
+        yield Finding(("mail", "password"), what, "a user with a password", fix)
 
 
 def _times(config: Config) -> Iterator[Finding]:
@@ -183,21 +165,18 @@ def _times(config: Config) -> Iterator[Finding]:
         limits = limits_for(config, slug)
         lease, timeout = limits.lease_seconds, limits.call_timeout_seconds
         path = (*table, "lease_seconds")
-        names = ("lease_seconds", "call_timeout_seconds")
-        reads = tuple((*of, name) for of in (("limits",), table) for name in names)
         if lease < 2 * timeout:
             wanted = f"at least 2 x call_timeout_seconds = {2 * timeout:g}"
             fix = f"Set call_timeout_seconds = {lease / 2:g} or less."
-            yield Finding(path, f"{lease:g}", wanted, fix, reads)
+            yield Finding(path, f"{lease:g}", wanted, fix)
         elif lease > LEASE_MOST_SECONDS:
             fix = f"Set lease_seconds = {LEASE_MOST_SECONDS:g} or less."
-            yield Finding(path, f"{lease:g}", f"at most {LEASE_MOST_SECONDS:g}", fix, reads)
+            yield Finding(path, f"{lease:g}", f"at most {LEASE_MOST_SECONDS:g}", fix)
     retry = config.retry
     if retry.cap_seconds < retry.first_seconds:
         fix = f"Set retry.cap_seconds = {retry.first_seconds:g} or more."
-        reads = (("retry", "cap_seconds"), ("retry", "first_seconds"))
         wanted = f"at least retry.first_seconds = {retry.first_seconds:g}"
-        yield Finding(reads[0], f"{retry.cap_seconds:g}", wanted, fix, reads)
+        yield Finding(("retry", "cap_seconds"), f"{retry.cap_seconds:g}", wanted, fix)
 
 
 def _together(config: Config) -> Iterator[Finding]:
@@ -207,12 +186,11 @@ def _together(config: Config) -> Iterator[Finding]:
         if is_known and own.together and own.together > most:
             yield _too_many(config, slug, own.together, most)
     for slug, courier in config.couriers.items():
-        table = ("couriers", slug)
-        path, module = (*table, "numbers_per_call"), (*table, "module")
+        path = ("couriers", slug, "numbers_per_call")
         if courier.numbers_per_call > 1 and not courier.module:
             fix = f"Remove it: [limits.slugs.{slug}] together is how many a call to {slug} carries."
             found = str(courier.numbers_per_call)
-            yield Finding(path, found, "the feed that module names", fix, (path, module))
+            yield Finding(path, found, "the feed that module names", fix)
 
 
 def _too_many(config: Config, slug: str, together: int, most: int) -> Finding:
@@ -221,7 +199,7 @@ def _too_many(config: Config, slug: str, together: int, most: int) -> Finding:
     fix = f"Set together = {most} or less." if most > 1 else "Remove it."
     if (courier := config.couriers.get(slug)) and courier.module:
         fix += f" Or set couriers.{slug}.numbers_per_call to as many as your feed takes."
-    return Finding(path, str(together), wanted, fix, (path, ("couriers", slug)))
+    return Finding(path, str(together), wanted, fix)
 
 
 def _couriers(config: Config) -> Iterator[Finding]:
@@ -236,7 +214,5 @@ def _couriers(config: Config) -> Iterator[Finding]:
                 fix = "Write the credential alone, on one line."
                 yield Finding((*path, name), found, "printable text", fix)
         if courier.module in FEEDS and not courier.base_url:
-            address = (*path, "base_url")
             fix = "Set base_url: the feed is asked at {base_url}/{slug}/{number}."
-            reads = (address, (*path, "module"))
-            yield Finding(address, "no address", "the address of the feed", fix, reads)
+            yield Finding((*path, "base_url"), "no address", "the address of the feed", fix)

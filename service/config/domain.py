@@ -5,13 +5,18 @@ Stands apart from `schema`, so that the parent process loads neither of those pa
 
 from __future__ import annotations
 
-from couriers.http.credentials import CourierSettings
+from typing import TYPE_CHECKING
+
+from couriers.slugs import ALIASES, SLUGS
 from limits.rules import Rules
 from limits.server import RedisAddress
 from service.config.address import host_and_port
 from service.config.schema import Config, limits_for, together_for
 from tracking.line import Line, slug_of
 from tracking.request import Slug
+
+if TYPE_CHECKING:
+    from couriers.http.credentials import CourierSettings
 
 
 def rules_for(config: Config, line: Line) -> Rules:
@@ -40,8 +45,16 @@ def _second_of_day(time: str) -> int:
     return int(hours) * 3_600 + int(minutes) * 60
 
 
+def slugs_of(config: Config) -> list[Slug]:
+    """List every courier that can be asked, sorted: the built-in ones, and those that are added."""
+    return sorted(SLUGS.union(ALIASES.get(slug, Slug(slug)) for slug in config.couriers))
+
+
 def courier_settings(config: Config) -> dict[Slug, CourierSettings]:
     """List the settings of every courier that the configuration names; others need none."""
+    # It brings what reads couriers' answers, and the process that archives reads none.
+    from couriers.http.credentials import CourierSettings  # noqa: PLC0415
+
     return {
         Slug(slug): CourierSettings(
             slug=Slug(slug),

@@ -49,15 +49,11 @@ _UNDECODED = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """What the environment sets: values by path, where each came from, and what was wrong.
-
-    `doubtful` are the paths of what was wrong: nobody knows what they were meant to be.
-    """
+    """What the environment sets: values by path, where each came from, and what was wrong."""
 
     values: dict[Path, Any] = field(default_factory=dict)
     origins: dict[Path, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    doubtful: set[Path] = field(default_factory=set)
 
 
 def read(environment: Mapping[str, str]) -> Overlay:
@@ -71,7 +67,6 @@ def read(environment: Mapping[str, str]) -> Overlay:
             value, origin = _value(path, name, environment)
         except ConfigError as error:
             overlay.problems.extend(error.problems)
-            overlay.doubtful.add(path)
             continue
         for below, single in values(value, path):
             overlay.values[below] = single

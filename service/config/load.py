@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
@@ -42,8 +42,9 @@ class Loaded:
 
 
 def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loaded:
-    """Read the configuration. Raises ConfigError with every problem; start nothing then.
+    """Read the configuration. Raises ConfigError with its problems; start nothing then.
 
+    Whether values make sense together is asked once each of them is right by itself.
     `given` is the file named on the command line. Without it: the one that TRACKER_CONFIG names,
     ./config.toml, or the one in the directory `beside`.
     """
@@ -52,13 +53,10 @@ def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loade
     overlay = environment.read(variables)
     where_of = functools.partial(_where, file, document, overlay.origins)
     _lay_over(document.raw, overlay.values)
-    wrong = dict(problems_of(document.raw, Config, where_of))
-    # What is wrong by itself is left out, so that the rest can be judged too.
-    config = msgspec.convert(shape(_without(document.raw, wrong), Config), Config)
-    doubtful = {*document.doubtful, *overlay.doubtful, *wrong}
-    problems = [*document.problems, *overlay.problems, *wrong.values()]
-    problems += incoherences(config, where_of, doubtful)
-    if problems:
+    if problems := [*overlay.problems, *problems_of(document.raw, Config, where_of)]:
+        raise ConfigError(problems)
+    config = msgspec.convert(shape(document.raw, Config), Config)
+    if problems := list(incoherences(config, where_of)):
         raise ConfigError(problems)
     return Loaded(config, file, document.text, overlay.origins)
 
@@ -69,16 +67,6 @@ def which_file(given: str | None, variables: Mapping[str, str], beside: File) ->
         return File(named)
     candidates = (File(NAME), beside / NAME)
     return next((file for file in candidates if file.is_file()), None)
-
-
-def _without(raw: Any, wrong: Collection[Path], path: Path = ()) -> Any:
-    if not isinstance(raw, dict):
-        return raw
-    return {
-        name: _without(value, wrong, (*path, name))
-        for name, value in raw.items()
-        if (*path, name) not in wrong
-    }
 
 
 def _lay_over(raw: dict[str, Any], values: Mapping[Path, Any]) -> None:

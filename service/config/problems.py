@@ -17,17 +17,12 @@ SHOWN_MOST = 60
 
 
 class Finding(NamedTuple):
-    """A problem before it is known where its setting stands.
-
-    `reads` are the paths of several settings that do not fit together: where one of them is wrong
-    by itself, nobody can tell yet.
-    """
+    """A problem before it is known where its setting stands."""
 
     path: tuple[str, ...]
     found: str
     expected: str
     fix: str
-    reads: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +46,7 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; nothing may be started with it. Lists every problem."""
+    """The configuration cannot be used; nothing may be started with it. Lists its problems."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))

@@ -31,10 +31,6 @@ TimeOfDay = Annotated[
 ]
 
 
-GONE = {"correction_ms": "Remove it: this setting is gone; guard_ms keeps starts further apart."}
-"""Settings of former versions, and what to do where one still stands."""
-
-
 class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One table of config.toml. `FREE` names the field that takes all keys without one."""
 

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 
-from service.config import address, load, schema
+from service.config import address, load, machine, schema
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_end_with
 from service.console.demo import performance
@@ -79,6 +79,7 @@ def _run_child(setting: load.Loaded, descriptor: int, life: str) -> int:
     tie = lifeline.Lifeline(descriptor, stop_seconds, counted)
     counting = counted.of_events() if setting.config.metrics.listen else {}
     log.set_up(setting.config.log.level, log_lines(setting), counting)
+    machine.calm_the_collector()
     # By name, as the parent runs this module too and must not import what a worker needs.
     code: int = importlib.import_module(life).run(setting.config, tie.beat)
     tie.beat()
@@ -96,6 +97,7 @@ def run_api(options: Options) -> int:
     if why := spool.unfit(beside / config.ingest.spool):
         raise UsageError(f"ingest.spool: {why}")
     log.set_up(config.log.level, log_lines(setting))
+    machine.calm_the_collector()
     try:
         fit = serve.serve(config, listen, beside, door_alone=verb == "ingest")
     except (serve.NoKey, ResultsDown) as error:

@@ -13,16 +13,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from service.observe.events import LEVELS, Event
-from service.observe.metrics import (
-    BOUNDS_US,
-    DEAD,
-    ENDED,
-    REPAIRS,
-    RETRIES,
-    SAVED,
-    TROUBLE,
-)
+from service.observe.events import Event
+from service.observe.metrics import BOUNDS_US, DEAD, ENDED, REPAIRS, RETRIES, SAVED, TROUBLE
 
 Key = tuple[str, ...]
 """The name of a metric and its labels; of a histogram also a bucket's index or SUM_US."""
@@ -151,7 +143,7 @@ def _both(one: _Count, two: _Count | None) -> _Count:
 
 
 def _line_of_log(event: Event) -> _Count:
-    key = (TROUBLE.name, LEVELS[event], event.value)
+    key = (TROUBLE.name, event.level, event.value)
     return lambda counts, _: counts.add(key)
 
 
@@ -161,6 +153,7 @@ _TOLD: Mapping[Event, _Count] = {
     Event.SERVED_FRESH: _fresh,
     Event.CANCELLED: _ended("cancelled"),
     Event.REFUSED: _ended("refused"),
+    Event.ATTEMPT_FAILED: _ended("refused"),
     Event.DEAD: _dead(told_as="error"),
     Event.MALFORMED: _dead(told_as="why"),
     Event.FULL: _dead(reason="wait_list_full"),
@@ -176,7 +169,7 @@ _TOLD: Mapping[Event, _Count] = {
     Event.CHILD_SILENT: _repaired("process"),
 }
 
-_TROUBLE = tuple(event for event, level in LEVELS.items() if level in {"warning", "error"})
+_TROUBLE = tuple(event for event in Event if event.level in {"warning", "error"})
 
 _COUNTED: Mapping[Event, _Count] = MappingProxyType(
     {**_TOLD, **{event: _both(_line_of_log(event), _TOLD.get(event)) for event in _TROUBLE}}
@@ -184,7 +177,7 @@ _COUNTED: Mapping[Event, _Count] = MappingProxyType(
 
 NOTHING_YET: Mapping[Key, int] = MappingProxyType(
     {
-        **{(TROUBLE.name, LEVELS[event], event.value): 0 for event in _TROUBLE},
+        **{(TROUBLE.name, event.level, event.value): 0 for event in _TROUBLE},
         **{(REPAIRS.name, kind): 0 for kind in ("call", "drain", "given_up", "task", "process")},
     }
 )

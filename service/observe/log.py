@@ -24,11 +24,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from service.observe.events import LEVELS, Event, Level
+from service.observe.events import Event, Level
 from service.observe.redact import Clean, cleaner, traceback_of
 from tracking.errors import LimitsBroken
 
@@ -196,11 +196,8 @@ Counting = Mapping[Event, Callable[[Mapping[str, Any]], None]]
 """What counts an event, by its fields."""
 
 
-class Emit(Protocol):
-    """Logs one event with its fields."""
-
-    def __call__(self, event: Event, **fields: Any) -> None:
-        """Log it; never fails for want of a place to write to."""
+Emit = Callable[..., None]
+"""Logs one event with its fields; never fails for want of a place to write to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +239,8 @@ def emitter(level: Level, made: Lines, counting: Counting = MappingProxyType({})
     All events are counted, also those that are not written.
     """
     told = {
-        each: (of if WEIGHTS[of] >= WEIGHTS[level] else None, counting.get(each))
-        for each, of in LEVELS.items()
+        each: (each.level if WEIGHTS[each.level] >= WEIGHTS[level] else None, counting.get(each))
+        for each in Event
     }
 
     def emit(event: Event, **fields: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 
 class Kind(StrEnum):
@@ -39,17 +40,11 @@ class Metric:
     meaning: str
 
 
-def _counter(by: By, name: str, labels: str, meaning: str) -> Metric:
-    return Metric(name, Kind.COUNTER, by, tuple(labels.split()), meaning)
+def _metric(kind: Kind, by: By, name: str, labels: str, meaning: str) -> Metric:
+    return Metric(name, kind, by, tuple(labels.split()), meaning)
 
 
-def _gauge(by: By, name: str, labels: str, meaning: str) -> Metric:
-    return Metric(name, Kind.GAUGE, by, tuple(labels.split()), meaning)
-
-
-def _histogram(by: By, name: str, labels: str, meaning: str) -> Metric:
-    return Metric(name, Kind.HISTOGRAM, by, tuple(labels.split()), meaning)
-
+_counter, _gauge, _histogram = (partial(_metric, kind) for kind in Kind)
 
 _BOUNDS_MS = (5, 25, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
 BOUNDS_US = tuple(ms * 1_000 for ms in _BOUNDS_MS)
@@ -239,37 +234,5 @@ VIOLATIONS = _counter(
     "measured. Stays 0.",
 )
 
-METRICS = (
-    BUILD,
-    CALLS,
-    CALL_TIMES,
-    ENDED,
-    DEAD,
-    RETRIES,
-    SAVED,
-    REPAIRS,
-    TROUBLE,
-    PROCESSES,
-    BEATING,
-    REQUESTS,
-    HTTP_TIMES,
-    SPOOLED,
-    TAKING,
-    REDIS,
-    WAITING,
-    OLDEST,
-    HELD,
-    UNUSED,
-    BOUND,
-    QUOTA,
-    GUARD,
-    NUMBERS,
-    MADE,
-    DUE,
-    BEHIND,
-    DELIVERIES,
-    DELIVERIES_ENDED,
-    SERVICES,
-    MAILS,
-    VIOLATIONS,
-)
+METRICS = tuple(each for each in list(vars().values()) if isinstance(each, Metric))
+"""All of them, in this order."""

@@ -1,8 +1,9 @@
 """The acceptance suite: real servers, real workers, judged at the courier's and by what was put.
 
-A test takes one fixture, `plant`: premises of its own with everything on them (plant.py). Most of a
-scenario is waiting, so the selected tests play at the same time, each in a thread, and pytest
-collects how they ended one by one. Where times are judged (tests/portion.py), tests that measure
+A test takes one fixture, `plant`: premises of its own with everything on them (plant.py), or, where
+it is marked as a guest, couriers of its own at a worker of all guests. Most of a scenario is
+waiting, so the selected tests play at the same time, each in a thread, and pytest collects how they
+ended one by one. Where times are judged (tests/portion.py), tests that measure
 (`@pytest.mark.measures`) play together, but with no others beside them. The durations that pytest
 tells are those of the scenarios.
 """
@@ -12,10 +13,11 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from plant import DATABASES, Ground, open_plant
+from plant import DATABASES, Ground, House, Plant, open_plant
 from portion import TIMES
 
 from devstack.nursery import Nursery
@@ -39,6 +41,7 @@ class Programme:
     def __init__(self, tests: Sequence[pytest.Function], ground: Ground) -> None:
         self._tests = sorted(tests, key=lambda test: test.path.stem not in LONGEST)
         self._ground = ground
+        self._house = House(ground)
         self._plays: dict[str, Play] = {}
         self._pool = ThreadPoolExecutor(AT_ONCE, "plant")
 
@@ -48,12 +51,27 @@ class Programme:
             wait(self._plays.values())
             for each in self._tests:
                 if _measures(each) == _measures(test):
-                    self._plays[each.nodeid] = self._pool.submit(_play, each, self._ground)
+                    self._plays[each.nodeid] = self._pool.submit(self._play, each)
         return self._plays[test.nodeid]
 
     def close(self) -> None:
         """Start no more; what plays ends by its own deadlines."""
         self._pool.shutdown(cancel_futures=True)
+        self._house.close()
+
+    def _play(self, test: pytest.Function) -> None:
+        began = time.monotonic()
+        given = test.callspec.params if hasattr(test, "callspec") else {}
+        try:
+            with self._plant_of(test) as plant:
+                test.obj(plant=plant, **given)
+        finally:
+            test.stash[SECONDS] = time.monotonic() - began
+
+    def _plant_of(self, test: pytest.Function) -> AbstractContextManager[Plant]:
+        if test.get_closest_marker("guest") is None:
+            return open_plant(self._ground)
+        return self._house.guest()
 
 
 @pytest.fixture(scope="session")
@@ -104,16 +122,6 @@ def pytest_runtest_makereport(
     if call.when == "call" and SECONDS in item.stash:
         report.duration = item.stash[SECONDS]
     return report
-
-
-def _play(test: pytest.Function, ground: Ground) -> None:
-    began = time.monotonic()
-    given = test.callspec.params if hasattr(test, "callspec") else {}
-    try:
-        with open_plant(ground) as plant:
-            test.obj(plant=plant, **given)
-    finally:
-        test.stash[SECONDS] = time.monotonic() - began
 
 
 def _measures(test: pytest.Function) -> bool:

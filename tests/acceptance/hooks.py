@@ -13,7 +13,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from plant import WORKER, Document, Plant
+from plant import WORKER, Plant
 from running_worker import until
 from standardwebhooks import Webhook
 
@@ -101,24 +101,12 @@ class Hooks:
         Of a delivery no two attempts run at once, and none begins behind a stored success. There
         are as many as it has rows, but for `doubles`: calls that ran as their process died.
         """
-        received = self.receiver(name).received()
-        arrived: dict[str, list[Received]] = {}
-        for each in received:
-            arrived.setdefault(each.call.number, []).append(each)
-        rows: dict[str, list[Document]] = {}
-        for row in self.plant.collection("attempts").find():
-            rows.setdefault(row["delivery"], []).append(row)
-        untold = 0
-        for number, attempts in arrived.items():
-            assert judge.most_in_flight([each.call for each in attempts]) == 1, number
-            noted = rows.get(number, [])
-            untold += len(attempts) - len(noted)
-            successes = [row for row in noted if row["failure"] is None]
-            assert len(successes) <= 1, number
-            for row in successes:
-                stored = row["at"].timestamp() + row["ms"] / 1_000 + SLACK
-                assert max(_wall(each) for each in attempts) <= stored, number
-        assert 0 <= untold <= doubles
+        calls = [each.call for each in self.receiver(name).received()]
+        found = self.plant.collection("attempts").find()
+        noted = judge.noted_in(found, time.time_ns() - time.monotonic_ns())
+        assert list(judge.wrong_attempts(calls, noted)) == []
+        made = judge.calls_of_numbers(calls)
+        assert 0 <= len(calls) - sum(noted[each].attempts for each in made) <= doubles
 
     def api(self) -> Api:
         """Start `worker.py api`, which asks for no key on this machine."""
@@ -132,15 +120,6 @@ class Hooks:
         api = Api(f"http://{listen}")
         until(api.is_open, 20.0, "the API is open")
         return api
-
-
-SLACK = 0.5
-"""Seconds by which what is said of one instant may differ on a busy machine."""
-
-
-def _wall(received: Received) -> float:
-    """When a request arrived, in Unix seconds."""
-    return time.time() - (time.monotonic_ns() - received.call.arrived_ns) / 1e9
 
 
 def verified(secret: str, received: Received) -> Any:

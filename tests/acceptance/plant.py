@@ -1,7 +1,8 @@
 """One scenario's premises: servers, couriers, a producer, and the workers that are hired.
 
 Everything of a plant is its own: a beanstalkd, a database of Redis, a database of MongoDB, and the
-slugs of its couriers. So many plants run at the same time.
+slugs of its couriers. So many plants run at the same time. Scenarios that judge nothing but their
+own couriers are guests at one plant, where one worker is started for all of them (`House`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import queue
 import subprocess
 import sys
+import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +24,9 @@ from typing import Any
 import pymongo
 import redis
 from endings import Endings
-from producer_log import Producer
+from producer_log import GuestProducer, Producer
 from pymongo.collection import Collection
-from running_worker import RunningWorker
+from running_worker import Line, RunningWorker, until
 
 from devstack import judge
 from devstack.command import run_to_end
@@ -67,6 +69,17 @@ class Ground:
     measures: dict[str, list[str]] = field(default_factory=dict)
     inherited: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     """Read before threads play scenarios: pytest changes it for each test."""
+
+
+PATIENT = {
+    "limits.call_timeout_seconds": 30.0,
+    "limits.lease_seconds": 60.0,
+    "retry.attempts": 1,
+}
+"""What holds in a house, where no guest wants a call to time out."""
+
+GUESTS = {(20, 2): 24, (1, 2): 12, (1, 20): 4, (20, 20): 4}
+"""How many couriers a house has for its guests, by what each may have in flight and a second."""
 
 
 class Plant:
@@ -231,6 +244,77 @@ class Plant:
         self.dead: Collection[Document] = self.mongodb[self._name]["dead"]
 
 
+class Guest(Plant):
+    """Where one scenario plays beside others: couriers of its own at a worker that is everybody's.
+
+    It has no settings, and judges no more of the servers and the worker than what is its own.
+    """
+
+    def __init__(self, host: Plant, free: Mapping[tuple[int, int], list[str]]) -> None:
+        vars(self).update(vars(host))
+        self.producer = GuestProducer(host.beanstalkd)
+        self.settings = {}
+        self._host = host
+        self._free = free
+        self._slugs = {}
+
+    def courier(
+        self, _: str = "", concurrent: int = 20, per_second: int = 2, **behaviour: object
+    ) -> str:
+        """Take one of the couriers that the worker knows and that nobody else asks."""
+        slug = self._free[concurrent, per_second].pop()
+        self._slugs[slug] = concurrent, per_second
+        self.site.behave(slug, **behaviour)
+        return slug
+
+    def hire(self, *_: object, **__: object) -> RunningWorker:
+        """Give the worker that runs."""
+        assert not self.settings, "a guest's settings reach no worker"
+        return self.workers[0]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings of the house."""
+        return self._host.environment
+
+
+class House:
+    """A plant for many scenarios at a time; its worker of two processes starts with the first."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._closing = ExitStack()
+        self._starting = threading.Lock()
+        self._free: dict[tuple[int, int], list[str]] = {}
+        self._plant: Plant | None = None
+
+    @contextmanager
+    def guest(self) -> Iterator[Guest]:
+        """Let one more scenario play for the length of a `with` block."""
+        with self._starting:
+            if self._plant is None:
+                self._plant = plant = self._closing.enter_context(open_plant(self._ground))
+                plant.settings |= PATIENT
+                self._free = {
+                    limits: [plant.courier("guest", *limits) for _ in range(count)]
+                    for limits, count in GUESTS.items()
+                }
+                plant.hire(processes=2).ready()
+        guest = Guest(self._plant, self._free)
+        try:
+            yield guest
+        except BaseException as error:
+            told = [line for worker in guest.workers for line in worker.lines]
+            _add_lines(error, [line for line in told if line.get("slug") in guest.slugs])
+            raise
+
+    def close(self) -> None:
+        """Stop the worker, which must end well; no job of anybody is left."""
+        with self._closing:
+            if (plant := self._plant) is not None:
+                until(lambda: not plant.producer.held(), 10.0, "no job is left")
+
+
 @contextmanager
 def open_plant(ground: Ground) -> Iterator[Plant]:
     """Open a plant for the length of a `with` block; its workers end, and must end well."""
@@ -241,10 +325,14 @@ def open_plant(ground: Ground) -> Iterator[Plant]:
         except BaseException as error:
             for worker in plant.workers:
                 worker.vanish()
-                last = "\n".join(str(line) for line in worker.lines[-15:])
-                error.add_note(f"the last lines of a worker:\n{last}")
+                _add_lines(error, worker.lines)
             raise
         _close(plant)
+
+
+def _add_lines(error: BaseException, lines: Sequence[Line]) -> None:
+    last = "\n".join(map(str, lines[-15:]))
+    error.add_note(f"the last lines of a worker:\n{last}")
 
 
 def _close(plant: Plant) -> None:

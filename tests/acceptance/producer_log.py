@@ -6,7 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,3 +128,25 @@ class Producer:
             greenstalk.Client(connected, encoding=None, use=tube, watch=tube) as client,
         ):
             yield client
+
+
+class GuestProducer(Producer):
+    """A producer beside others on one beanstalkd: it sees no jobs but those that it put itself."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self._own: set[tuple[str, int]] = set()
+
+    def put_body(self, body: bytes, tube: str = REQUESTS, **placing: int) -> int:
+        job = super().put_body(body, tube, **placing)
+        self._own.add((tube, job))
+        return job
+
+    def jobs(self, tube: str = REQUESTS) -> dict[str, int]:
+        """How many of its jobs are in each state."""
+        found = dict.fromkeys(STATES, 0)
+        with self.client(tube) as client:
+            for job in (job for name, job in self._own if name == tube):
+                with suppress(greenstalk.NotFoundError):
+                    found[str(client.stats_job(job)["state"])] += 1
+        return found

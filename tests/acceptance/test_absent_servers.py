@@ -117,48 +117,41 @@ def test_nothing_is_asked_while_the_answer_could_not_be_counted_or_kept(
     assert worker.events("server is back", server=kind)
 
 
-@pytest.mark.parametrize("kind", OWN)
-def test_a_worker_waits_for_a_server_that_is_not_up_yet_and_says_so(
-    plant: Plant, kind: str
-) -> None:
-    server = OWN[kind](plant)
+def test_a_worker_waits_for_each_server_that_is_not_up_yet_and_says_so(plant: Plant) -> None:
     slug = plant.courier()
-    if kind != "beanstalkd":
-        plant.producer.put(slug, "AB000001")
-    server.stop()
+    plant.producer.put(slug, "AB000001")
+    servers = {kind: OWN[kind](plant) for kind in OWN}
+    for server in servers.values():
+        server.stop()
     worker = plant.hire()
-    until(lambda: worker.misses(kind), 20.0, "the log says who is away")
-    server.start()
+    for kind, server in servers.items():
+        until(lambda kind=kind: worker.misses(kind), 20.0, "the log says who is away")
+        server.start()
     plant.producer.put(slug, "AB000002")
     plant.endings.come(COMES_BACK)
 
     assert not worker.events("process died")
 
 
-def test_jobs_of_one_beanstalkd_are_done_while_another_is_absent(plant: Plant) -> None:
-    other = plant.another_beanstalkd()
-    slug = plant.courier(per_second=5)
-    other.kill()
+def test_jobs_are_taken_from_every_beanstalkd_and_go_on_while_another_is_absent(
+    plant: Plant,
+) -> None:
+    server = plant.another_beanstalkd()
+    other = plant.producer_at(server)
+    slug = plant.courier(per_second=10)
+    server.kill()
     plant.hire().ready()
     for number in range(8):
         plant.producer.put(slug, f"AB00000{number}")
     plant.endings.come(15.0)
 
-    other.start()
-    elsewhere = plant.producer_at(other)
-    elsewhere.put(slug, "CD000001")
-    until(lambda: plant.document(slug, "CD000001"), COMES_BACK, "the other one's job is done")
-
-
-def test_jobs_are_taken_from_every_beanstalkd(plant: Plant) -> None:
-    other = plant.producer_at(plant.another_beanstalkd())
-    slug = plant.courier(per_second=10)
-    plant.hire().ready()
-    for number in range(6):
-        plant.producer.put(slug, f"AB00000{number}")
+    server.start()
+    other.put(slug, "CD000000")
+    until(lambda: plant.document(slug, "CD000000"), COMES_BACK, "the other one's job is done")
+    for number in range(1, 6):
+        plant.producer.put(slug, f"EF00000{number}")
         other.put(slug, f"CD00000{number}")
-    until(lambda: plant.tracking.count_documents({}) == 12, 15.0, "all twelve are answered")
-
+    until(lambda: plant.tracking.count_documents({}) == 19, 15.0, "all are answered")
     plant.endings.come(10.0)
     assert other.jobs() == {"ready": 0, "reserved": 0, "delayed": 0, "buried": 0}
 

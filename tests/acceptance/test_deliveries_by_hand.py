@@ -56,6 +56,7 @@ def test_one_that_is_dead_arrives_after_a_resend_with_the_same_id(plant: Plant) 
     first, second = hooks.receiver("erp").received()
     assert first.headers["webhook-id"] == second.headers["webhook-id"] == dead["_id"]
     assert first.body == second.body
+    hooks.judge_attempts("erp")
     [told] = map(json.loads, verb(plant, "delivery", "show", dead["_id"], "--json").splitlines())
     assert [each["status"] for each in told["attempts"]] == [500, 200]
     assert told["body"].encode() == first.body

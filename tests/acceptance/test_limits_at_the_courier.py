@@ -28,11 +28,12 @@ def waits_for_a_freed_slot(calls: list[Call], concurrent: int) -> list[float]:
     return [(arrived - ended) / SECOND_NS for ended, arrived in pairs if arrived > ended]
 
 
-def test_two_calls_start_in_any_second_and_the_rate_is_used_while_anything_waits(
+def test_workers_together_start_two_calls_in_any_second_and_use_the_rate_while_anything_waits(
     plant: Plant,
 ) -> None:
     slugs = [plant.courier("acme", latency=0.2), plant.courier("blue-post", latency=0.2)]
-    plant.hire(processes=3).ready()
+    for worker in (plant.hire(processes=2), plant.hire()):
+        worker.ready()
     for number in range(24):
         for slug in slugs:
             plant.producer.put(slug, f"AB{number:06d}")
@@ -80,15 +81,3 @@ def test_a_freed_slot_goes_to_the_next_in_line_at_once(plant: Plant) -> None:
     plant.measured("from a freed slot to the next arrival", [f"{w * 1000:.0f} ms" for w in waits])
     assert len(waits) == 6
     assert max(waits) < 2.0 or not TIMES
-
-
-def test_two_workers_on_two_machines_keep_the_limits_together(plant: Plant) -> None:
-    slug = plant.courier(latency=0.5)
-    for worker in (plant.hire(), plant.hire()):
-        worker.ready()
-    for number in range(20):
-        plant.producer.put(slug, f"AB{number:06d}")
-    plant.endings.come(30.0)
-
-    plant.held_to_limits()
-    assert len(plant.calls(slug)) == 20

@@ -9,7 +9,9 @@ from plant import Plant
 from running_worker import until
 
 
-def test_of_an_end_that_a_held_reply_told_no_webhook_tells(plant: Plant) -> None:
+def test_a_service_that_a_request_names_hears_of_its_end_unless_a_held_reply_told_it(
+    plant: Plant,
+) -> None:
     hooks = Hooks(plant)
     plant.hire().ready()
     api, receiver = hooks.api(), hooks.receiver("erp")
@@ -24,6 +26,8 @@ def test_of_an_end_that_a_held_reply_told_no_webhook_tells(plant: Plant) -> None
 
     assert (status, told["status"]) == (200, "SUCCESS")
     (received,) = receiver.received()
-    assert verified(secret, received)["data"]["id"] == "order-2"
+    webhook = verified(secret, received)
+    assert (webhook["type"], webhook["data"]["id"]) == ("operation.ended", "order-2")
+    assert webhook["data"]["status"] == "SUCCESS"
     left = {"cancelled": 1, "delivered": 1}
     until(lambda: hooks.states("erp") == left, 5.0, "what was sent is known")

@@ -12,50 +12,49 @@ from running_worker import STOP_SECONDS, until
 SLOW = {"limits.call_timeout_seconds": 8.0, "limits.lease_seconds": 60.0}
 
 
-def test_a_stopping_worker_finishes_the_calls_that_end_within_its_grace(plant: Plant) -> None:
-    slug = plant.courier(latency=1.0)
+def test_a_stopping_worker_finishes_the_calls_that_end_within_its_grace_and_takes_no_more_jobs(
+    plant: Plant,
+) -> None:
+    slug = plant.courier(latency=1.2)
     worker = plant.hire(processes=2).ready()
     plant.producer.put(slug, "AB000001", id="order-1")
     plant.producer.put(slug, "AB000002")
     until(lambda: len(plant.calls(slug)) == 2, 5.0, "both calls arrive")
-
-    assert worker.stop() == 0
-    plant.endings.come(0.0)
-    assert [call.status for call in plant.calls(slug)] == [200, 200]
-
-
-def test_a_stopping_worker_takes_no_more_jobs(plant: Plant) -> None:
-    slug = plant.courier(latency=1.2)
-    worker = plant.hire().ready()
-    plant.producer.put(slug, "AB000001")
-    until(lambda: plant.calls(slug), 5.0, "the call arrives")
     worker.terminate()
-    until(lambda: len(worker.events("worker stops")) == 2, 5.0, "parent and child stop")
-    plant.producer.put(slug, "AB000002")
+    until(lambda: len(worker.events("worker stops")) == 3, 5.0, "parent and children stop")
+    left = plant.producer.put(slug, "AB000003")
 
     assert worker.process.wait(STOP_SECONDS) == 0
-    assert len(plant.calls(slug)) == 1
+    assert plant.endings.missing() == [left]
+    assert [call.status for call in plant.calls(slug)] == [200, 200]
     assert plant.producer.jobs() == {"ready": 1, "reserved": 0, "delayed": 0, "buried": 0}
 
 
-def test_calls_beyond_the_grace_are_handed_back_and_asked_for_once_by_the_next_worker(
+def test_what_runs_beyond_the_grace_and_what_waits_goes_on_once_with_the_next_worker(
     plant: Plant,
 ) -> None:
     plant.settings |= SLOW | {"worker.grace_seconds": 0.5}
-    slug = plant.courier(latency=6.0)
+    slug, narrow = plant.courier(latency=6.0), plant.courier(concurrent=2, latency=6.0)
     stopping = plant.hire().ready()
     for number in range(3):
         plant.producer.put(slug, f"AB00000{number}", id=f"order-{number}")
+    for number in range(8):
+        plant.producer.put(narrow, f"AB00000{number}")
     until(lambda: len(plant.calls(slug)) == 3, 5.0, "three calls run")
+    until(lambda: len(plant.calls(narrow)) == 2, 5.0, "two calls run")
+    until(lambda: plant.producer.jobs()["ready"] == 0, 5.0, "the others wait in Redis")
     assert stopping.stop() == 0
-    assert len(stopping.events("request handed back")) == 3
-    assert not [call for call in plant.calls(slug) if call.status == 200], "none was waited for"
+    assert len(stopping.events("request handed back")) == 5
+    calls = plant.calls(slug) + plant.calls(narrow)
+    assert not [call for call in calls if call.status == 200], "none was waited for"
+    assert plant.producer.jobs("wait_list")["ready"] == 2, "nobody needs the sweeper"
 
     plant.site.behave(slug, latency=0.1)
+    plant.site.behave(narrow, latency=0.1)
     plant.hire().ready()
     # The slots came back with the hand-back: nobody waits for leases of 60 s.
     plant.endings.come(30.0)
-    assert len(plant.calls(slug)) == 6
+    assert (len(plant.calls(slug)), len(plant.calls(narrow))) == (6, 10)
     plant.held_to_limits()
 
 
@@ -81,23 +80,6 @@ def test_an_answer_that_cannot_be_stored_is_handed_back_at_the_end_of_the_grace(
     # Its slot came back with the hand-back: nobody waits for a lease of 60 s.
     plant.endings.come(30.0)
     assert [call.status for call in plant.calls(slug)] == [200, 200]
-
-
-def test_what_waits_goes_on_with_the_next_worker_at_once(plant: Plant) -> None:
-    plant.settings |= SLOW | {"worker.grace_seconds": 0.5}
-    slug = plant.courier(concurrent=2, latency=6.0)
-    stopping = plant.hire().ready()
-    for number in range(8):
-        plant.producer.put(slug, f"AB00000{number}")
-    until(lambda: len(plant.calls(slug)) == 2, 5.0, "two calls run")
-    until(lambda: plant.producer.jobs()["ready"] == 0, 5.0, "the others wait in Redis")
-    assert stopping.stop() == 0
-    assert plant.producer.jobs("wait_list")["ready"] == 1, "nobody needs the sweeper"
-
-    plant.site.behave(slug, latency=0.1)
-    plant.hire().ready()
-    plant.endings.come(30.0)
-    plant.held_to_limits()
 
 
 @pytest.mark.prove

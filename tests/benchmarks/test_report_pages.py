@@ -33,7 +33,9 @@ def test_a_report_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
     kept = Report.read(tmp_path / "new" / "last.json")
 
     assert markdown(kept) == markdown(REPORT)
-    assert [dict(row) for row in kept.tables[0].rows] == list(PACE.rows)
+    table = kept.table("limited")
+    assert table is not None
+    assert [dict(row) for row in table.rows] == list(PACE.rows)
 
 
 def test_a_table_of_the_same_name_is_replaced() -> None:
@@ -71,17 +73,20 @@ def test_a_run_that_is_not_whole_leaves_the_other_tables_and_says_when_it_was(
     assert idle.strip().endswith(f"Measured 2024-06-02 with `{command}`, commit abc1.")
 
 
-def test_a_page_gets_the_tables_between_its_markers(tmp_path: Path) -> None:
+def test_a_page_gets_the_tables_between_its_markers_and_the_plots_beside_it(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
 
-    write_docs(REPORT, page)
+    written = write_docs(REPORT, page)
 
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "old" not in text
     assert "| 1,200 | 0.970 |" in text
+    assert "](plots/limited.svg)" in text
+    assert [path.name for path in written] == ["page.md", "limited.svg"]
+    assert written[1].read_text().startswith("<svg")
 
 
 def test_writing_the_same_report_twice_changes_nothing(tmp_path: Path) -> None:
@@ -103,6 +108,11 @@ def test_a_page_without_its_markers_is_left_alone(text: str) -> None:
 
 def test_the_page_of_this_repository_has_its_markers() -> None:
     assert "new" in between_markers(PAGE.read_text(), "new")
+
+
+def test_a_series_holds_the_rows_that_have_both_values() -> None:
+    assert PACE.series("slugs", "rate", processes=1) == [(10, 0.9785), (1200, 0.97)]
+    assert PACE.series("slugs", "absent") == []
 
 
 @pytest.mark.parametrize(

@@ -17,17 +17,6 @@ def test_an_unknown_key_is_refused_with_its_line_and_the_closest_name(tmp_path: 
     assert found.fix == "Did you mean limits.concurrent?"
 
 
-def test_a_setting_that_is_gone_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
-    fix = "Remove it: this setting is gone; guard_ms keeps starts further apart."
-
-    for found in (
-        problem(tmp_path, "[limits]\ncorrection_ms = 0\n"),
-        problem(tmp_path, "[limits.slugs.usps]\ncorrection_ms = 100\n"),
-        problem(tmp_path, TRACKER_LIMITS__CORRECTION_MS="100"),
-    ):
-        assert (found.found, found.fix) == ("an unknown key", fix)
-
-
 def test_an_unknown_table_is_refused(tmp_path: Path) -> None:
     found = problem(tmp_path, '[redsi]\nurl = "x"\n')
     assert (found.path, found.fix) == ("redsi", "Did you mean redis?")
@@ -210,7 +199,7 @@ def test_what_is_missing_is_missed_in_its_table(tmp_path: Path) -> None:
     assert (found.path, found.where[-13:]) == ("couriers.acme.base_url", "config.toml:2")
 
 
-def test_several_problems_are_told_together(tmp_path: Path) -> None:
+def test_several_wrong_values_are_told_together(tmp_path: Path) -> None:
     text = "[limits]\nconcurent = 3\nper_second = 0\n"
     found = problems(tmp_path, text, TRACKER_WORKER__PROCESSES="many", TRACKER_REDIS__ULR="x")
     assert {each.path for each in found} == {
@@ -219,6 +208,24 @@ def test_several_problems_are_told_together(tmp_path: Path) -> None:
         "worker.processes",
         "redis.ulr",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[redis]\nurl = \n", 2),
+        ('[beanstalkd]\nservers = ["a:1"\nallow_loss = true\n', 3),
+        ("[worker]\n[log]\n[worker]\nprocesses = 2\n", 3),
+        ("[log]\nlevel = info\n", 2),
+    ],
+)
+def test_text_that_is_no_toml_is_refused_with_its_line(
+    tmp_path: Path, text: str, line: int
+) -> None:
+    found = problem(tmp_path, text)
+    assert found.where.endswith(f"config.toml:{line}")
+    assert "not TOML" in found.found
+    assert 'KEY = "text"' in found.fix
 
 
 @pytest.mark.parametrize(

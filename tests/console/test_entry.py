@@ -82,16 +82,33 @@ main(["run"])
     assert {name for name in modules if name.startswith("couriers")} <= small
 
 
-def test_no_process_loads_what_mongodb_is_not_reached_with() -> None:
+@pytest.fixture(scope="module")
+def loaded_by_children() -> list[set[str]]:
+    """The modules of the process that archives, then of all processes of a worker."""
     code = """
 import sys
 import service.worker.wiring.process
+print(*sys.modules)
 import service.worker.wiring.worker
 print(*sys.modules)
 """
-    modules = python(code).stdout.split()
+    return [set(line.split()) for line in python(code).stdout.splitlines()]
+
+
+def test_no_process_loads_what_mongodb_is_not_reached_with(
+    loaded_by_children: list[set[str]],
+) -> None:
+    modules = loaded_by_children[-1]
     assert "pymongo.ssl_support" in modules
     assert "cryptography.x509" not in modules
+
+
+def test_the_process_that_archives_loads_no_courier_and_nothing_that_asks_one(
+    loaded_by_children: list[set[str]],
+) -> None:
+    modules = loaded_by_children[0]
+    assert "service.worker.upkeep.archiver" in modules
+    assert not (ASKING | {"couriers.registry", "service.worker.flow", "aiosmtplib"}) & modules
 
 
 def test_what_it_takes_to_ask_a_courier_is_loaded_by_no_verb_but_those_that_serve() -> None:
@@ -313,16 +330,14 @@ COMMANDS = [
 ]
 WRONG = """\
 [couriers.upps]
-client_id = "x"
+client_id = 3
 [limits]
 per_second = "fast"
-[limits.slugs.acme]
-per_second = 3
 """
 
 
 @pytest.mark.parametrize("verb", COMMANDS, ids=" ".join)
-def test_every_verb_tells_all_problems_and_does_nothing(
+def test_every_verb_tells_all_wrong_values_and_does_nothing(
     offline: Run, tmp_path: Path, verb: tuple[str, ...]
 ) -> None:
     file = tmp_path / "config.toml"
@@ -333,9 +348,8 @@ def test_every_verb_tells_all_problems_and_does_nothing(
     assert (done.code, done.out) == (2, "")
     told = [line.split(" (")[0] for line in done.err.splitlines()]
     assert told == [
+        "worker.py: couriers.upps.client_id",
         "worker.py: limits.per_second",
-        "worker.py: couriers.upps",
-        "worker.py: limits.slugs.acme",
     ]
     assert all(line.endswith((".", "?")) for line in done.err.splitlines())
 

@@ -3,8 +3,7 @@
 `python tests/couriers/code_words.py` prints the differences; test_code_words.py holds the verdicts.
 
 `code_words.tsv` holds what couriers' own lists and recorded answers say beside a code; the lines of
-`wordings.tsv` that have a code count too, but for those whose words say to whom. A code of which no
-words were at hand stands there without. The tag of a code
+`wordings.tsv` that have a code count too, but for those whose words say to whom. The tag of a code
 is what its module makes of an answer that holds the code alone. The second opinion is that of the
 phrases, which know no code; words in Portuguese and in French have phrases here.
 """
@@ -83,7 +82,7 @@ def said() -> Iterator[Said]:
     for name, column in (("code_words.tsv", "words"), ("wordings.tsv", "wording")):
         with (HERE / name).open(encoding="utf-8", newline="") as lines:
             for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
-                if row["code"] != "-" and row[column] and not row["source"].endswith(ELSEWHERE):
+                if row["code"] != "-" and not row["source"].endswith(ELSEWHERE):
                     yield Said(row["courier"], row["code"], row[column])
 
 

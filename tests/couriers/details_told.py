@@ -19,12 +19,7 @@ TOLD: dict[str, tuple[Any, dict[str, object]]] = {
         {"service": "eParcel", "sub_parcels": ("CONSIGNED",)},
     ),
     "bpost": (
-        {
-            "itemTracking": {
-                "customerReference": "Order 7",
-                "itemDetail": {"weightInGrams": "1250"},
-            }
-        },
+        {"itemTracking": {"customerReference": "Order 7", "itemDetail": {"weightInGrams": "1250"}}},
         {"weight_grams": 1250, "reference": "Order 7"},
     ),
     "bring": (
@@ -170,10 +165,7 @@ TOLD: dict[str, tuple[Any, dict[str, object]]] = {
         },
         {"weight_grams": 454, "service": "UPS Ground", "reference": "Order 7"},
     ),
-    "usps": (
-        {"mailClass": "Priority Mail<SUP>&reg;</SUP>"},
-        {"service": "Priority Mail\u00ae"},
-    ),
+    "usps": ({"mailClass": "Priority Mail<SUP>&reg;</SUP>"}, {"service": "Priority Mail\u00ae"}),
 }
 """By courier: what its answer has besides, and what that is called here."""
 
@@ -192,11 +184,7 @@ SEVERAL: dict[str, Any] = {
     "ups": {"trackResponse": {"shipment": {"package": [{"trackingNumber": OTHER}]}}},
 }
 MORE: dict[str, dict[str, object]] = {
-    "bring": {
-        "weight_grams": 3100,
-        "service": "Pakke i postkassen",
-        "proof_of_delivery": PROOF,
-    },
+    "bring": {"weight_grams": 3100, "service": "Pakke i postkassen", "proof_of_delivery": PROOF},
     "postnl": {"sub_parcels": (OTHER,)},
     "postnord": {"sub_parcels": (OTHER,)},
     "ups": {"sub_parcels": (OTHER,)},

@@ -18,7 +18,7 @@ from recorded_cases import FILES, Case, body_of, cases_of
 
 from couriers.http.fetch import Fetch
 from couriers.http.several import Ends
-from couriers.registry import COURIERS, MODULES, CourierForMany, is_for_many
+from couriers.registry import COURIERS, MODULES, CourierForMany
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.errors import CourierError
 from tracking.request import Number, Slug, TrackingRequest
@@ -26,7 +26,11 @@ from tracking.request import Number, Slug, TrackingRequest
 BY_NAME = {
     each.__name__.rpartition(".")[2]: each for each in (*COURIERS.values(), *MODULES.values())
 }
-MANY = {name: cast(CourierForMany, each) for name, each in BY_NAME.items() if is_for_many(each)}
+MANY = {
+    name: cast(CourierForMany, each)
+    for name, each in BY_NAME.items()
+    if hasattr(each, "track_many")
+}
 OF_EVERY_REQUEST = {"Host", "User-Agent", "Accept-Encoding", "Content-Length"}
 PLAIN = ("Accept", "application/json")
 

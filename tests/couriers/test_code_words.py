@@ -4,36 +4,13 @@ from __future__ import annotations
 
 import ast
 import csv
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from code_words import by_words, differences, is_known, said, tag_of
+from code_words import by_words, differences, is_known, tag_of
 
-from couriers import (
-    australia_post,
-    bpost,
-    brazil_correios,
-    bring,
-    canada_post,
-    chronopost_france,
-    dhl_germany,
-    dpd,
-    fedex,
-    gls,
-    hermes_de,
-    inpost_paczkomaty,
-    la_poste_colissimo,
-    new_zealand_post,
-    postnl,
-    postnord,
-    purolator,
-    royal_mail,
-    ups,
-    usps,
-)
-from couriers.dhl import express
+from couriers import australia_post, bpost, chronopost_france, royal_mail, usps
 from couriers.reading import statuses
 from couriers.reading.statuses import Status, recognise_end, status_from_words
 from tracking.checkpoint import Tag
@@ -41,30 +18,6 @@ from tracking.checkpoint import Tag
 FOLDER = Path(__file__).resolve().parents[2] / "couriers"
 
 Key = tuple[str, str, str, str]
-
-TABLES: Mapping[str, set[str]] = {
-    "bpost": set(bpost.CODES),
-    "brazil-correios": set(brazil_correios.CODES),
-    "bring": set(bring.CODES),
-    "canada-post": set(canada_post.CODES),
-    "chronopost-france": set(chronopost_france.CODES),
-    "dhl": set(express.CODES),
-    "dhl-germany": set(dhl_germany.EVENTS),
-    "dpd": set(dpd.STEPS),
-    "fedex": set(fedex.CODES),
-    "gls": set(gls.CODES),
-    "hermes-de": set(hermes_de.EVENTS),
-    "inpost-paczkomaty": set(inpost_paczkomaty.CODES),
-    "la-poste-colissimo": set(la_poste_colissimo.CODES),
-    "new-zealand-post": set(new_zealand_post.CODES),
-    "postnl": set(postnl.EVENTS),
-    "postnord": set(postnord.CODES),
-    "purolator": set(purolator.CODES),
-    "royal-mail": set(royal_mail.CODES),
-    "ups": set(ups.STATUS_CODES),
-    "usps": set(usps.EVENTS),
-}
-"""The codes of events, table by table."""
 
 
 def verdicts() -> dict[Key, str]:
@@ -84,31 +37,6 @@ def test_every_difference_has_a_verdict_and_every_verdict_a_difference() -> None
     assert {key: words for key, words in found.items() if key not in judged} == {}
     assert judged.keys() - found.keys() == set()
     assert min(map(len, judged.values())) > 10
-
-
-def test_no_code_of_a_table_is_left_out() -> None:
-    path = Path(__file__).parent / "code_words.tsv"
-    with path.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
-    listed = {(row["courier"], bare(row["courier"], row["code"])) for row in rows}
-    listed |= {(each.slug, bare(each.slug, each.code)) for each in said()}
-
-    for slug, table in TABLES.items():
-        assert {code for code in table if (slug, bare(slug, code)) not in listed} == set()
-
-
-def bare(slug: str, code: str) -> str:
-    """Write a code as its table has it, without what only makes it more exact."""
-    rules = {
-        "canada-post": (r"^0+", ""),
-        "dhl-germany": (r"/.*", ""),
-        "hermes-de": (r"(?<=^...).*", ""),
-        "postnl": (r"^(\d\d)([A-Z])$", r"\2\1"),
-        "brazil-correios": (r"^BD[IR]", "BDE"),
-        "dpd": (r"_", ""),
-    }
-    found = re.sub(*rules[slug], code) if slug in rules else code
-    return found.lower() if slug == "dpd" else found
 
 
 def test_a_wrong_code_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 from parser_subject import NUMBER
-from phrase_precision import (
-    Wording,
-    ends,
-    is_for_tuning,
-    of_all,
-    of_ends,
-    table,
-    wordings,
-)
+from phrase_precision import Wording, ends, is_for_tuning, of_all, of_ends, table, wordings
 
 from couriers import australia_post, dpd_uk, hong_kong_post
 from couriers.reading.statuses import recognise_end
@@ -95,11 +87,7 @@ def test_words_end_a_journey_where_a_courier_gives_no_codes() -> None:
     article = {"article_id": NUMBER, "events": [{"date": AT, "description": said}]}
     australia = {"tracking_results": [{"tracking_id": NUMBER, "trackable_items": [article]}]}
 
-    for module, answer in (
-        (hong_kong_post, hong_kong),
-        (dpd_uk, dpd),
-        (australia_post, australia),
-    ):
+    for module, answer in ((hong_kong_post, hong_kong), (dpd_uk, dpd), (australia_post, australia)):
         told = module.parse(200, {}, json.dumps(answer).encode(), NUMBER)
         assert (told.tag, told.delivered_at) == (Tag.DELIVERED, AT)
 

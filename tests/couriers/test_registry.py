@@ -21,18 +21,10 @@ from couriers.http.credentials import CourierSettings, environment_name
 from couriers.http.fetch import BODY_BYTES, RIDER_BYTES, Tracker
 from couriers.http.several import Ends
 from couriers.reading.numbers import NumberForm
-from couriers.registry import (
-    COURIERS,
-    MODULES,
-    Courier,
-    CourierForMany,
-    Registry,
-    is_for_many,
-    required_fields,
-)
+from couriers.registry import COURIERS, MODULES, Courier, CourierForMany, Registry, required_fields
 from couriers.slugs import ALIASES, ALONE_AT, FEEDS, SLUGS, TOGETHER
 from tracking.call import Call
-from tracking.checkpoint import NOT_FOUND_YET, Tracking
+from tracking.checkpoint import Tracking
 from tracking.errors import MalformedJob, MissingField, UnreadableAnswer
 from tracking.line import line_of
 from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
@@ -143,8 +135,7 @@ def test_every_courier_keeps_the_promises_of_its_protocol(slug: str) -> None:
     courier = EVERY[slug]
 
     assert courier.NAME
-    told = (courier.ASKS, courier.AUTH, courier.QUOTA, courier.CREDENTIALS_FROM, courier.VERIFIED)
-    assert all(told)
+    assert courier.CREDENTIALS_FROM
     assert set(required_fields(courier)) <= set(FIELDS)
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", key) for key in courier.CREDENTIALS)
     assert all(isinstance(pattern, NumberForm) for pattern in courier.PATTERNS)
@@ -153,21 +144,18 @@ def test_every_courier_keeps_the_promises_of_its_protocol(slug: str) -> None:
     assert inspect.iscoroutinefunction(courier.track)
 
 
-FOR_MANY = {slug: cast(CourierForMany, each) for slug, each in EVERY.items() if is_for_many(each)}
+FOR_MANY = [slug for slug, each in EVERY.items() if hasattr(each, "track_many")]
 
 
 def test_how_many_numbers_a_module_takes_is_known_without_loading_it() -> None:
-    taken = {slug: each.TOGETHER for slug, each in FOR_MANY.items() if slug not in FEEDS}
-
-    assert taken == TOGETHER
-    assert all(1 < each <= 100 for each in taken.values())
-    assert FOR_MANY["json_feed"].TOGETHER == 100
+    assert set(FOR_MANY) - FEEDS == TOGETHER.keys()
+    assert all(1 < each <= 100 for each in TOGETHER.values())
     assert {Slug("usps"): usps.OLDER} == ALONE_AT
 
 
-@pytest.mark.parametrize("slug", sorted(FOR_MANY))
+@pytest.mark.parametrize("slug", FOR_MANY)
 def test_a_courier_for_several_numbers_keeps_the_promises_of_its_protocol(slug: str) -> None:
-    courier = FOR_MANY[slug]
+    courier = cast(CourierForMany, EVERY[slug])
 
     assert list(inspect.signature(courier.parse_many).parameters) == [*PARSE[:-1], "numbers"]
     assert list(inspect.signature(courier.track_many).parameters) == ["fetch", "requests"]
@@ -269,19 +257,6 @@ async def test_several_numbers_are_one_request_and_one_permit(
     assert permit.steps == ["before_send", "after_send"]
 
 
-async def test_what_the_courier_leaves_out_is_not_known_yet_where_it_says_so(
-    courier: AnyCourier,
-    http: aiohttp.ClientSession,
-    permit: RecordingPermit,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(json_feed, "OMITS_UNKNOWN", True, raising=False)
-
-    ends = await ask_several(http, permit, await courier(FeedOfSeveral()), postal_codes=("1", "2"))
-
-    assert ends["B1234"] == NOT_FOUND_YET
-
-
 async def test_a_number_without_what_the_courier_needs_does_not_keep_the_others_from_being_asked(
     courier: AnyCourier,
     http: aiohttp.ClientSession,
@@ -289,18 +264,13 @@ async def test_a_number_without_what_the_courier_needs_does_not_keep_the_others_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(json_feed, "REQUIRED_FIELDS", ("tracking_postal_code",), raising=False)
-    monkeypatch.setattr(json_feed, "OMITS_UNKNOWN", True, raising=False)
     site = FeedOfSeveral()
     url = await courier(site)
 
     ends = await ask_several(http, permit, url, postal_codes=("", "2", "3"))
     refused = await ask_several(http, permit, url, postal_codes=("", ""))
 
-    assert [type(ends[number]) for number in ("A1234", "B1234", "C1234")] == [
-        MissingField,
-        Tracking,
-        Tracking,
-    ]
+    assert [type(ends[number]) for number in ("A1234", "B1234")] == [MissingField, Tracking]
     assert [type(end) for end in refused.values()] == [MissingField, MissingField]
     assert site.asked == [["B1234", "C1234"]]
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 
 import pytest
 
 from devstack.judge import (
     SECOND_NS,
+    SLACK_NS,
     Call,
+    Noted,
     calls_per_number,
     most_in_flight,
     most_starts_in_any_second,
+    noted_in,
     rate_share,
+    wrong_attempts,
 )
 
 
@@ -90,3 +95,42 @@ def test_a_number_is_counted_per_courier() -> None:
     calls = [Call("usps", "A1", 0), Call("usps", "A1", 1), Call("ups", "A1", 2)]
 
     assert calls_per_number(calls) == {("usps", "A1"): 2, ("ups", "A1"): 1}
+
+
+DELIVERED = {"D": Noted(attempts=1, successes=1, stored_ns=20)}
+
+
+@pytest.mark.parametrize(
+    ("spans", "noted", "told"),
+    [
+        (((0, 10),), DELIVERED, []),
+        (((0, 10), (15, 18)), DELIVERED, []),
+        (((0, 10), (5, 12)), {}, ["D: 2 attempts at once"]),
+        (((0, 10), (21, 30)), DELIVERED, ["D: sent 0.000 s after a stored success"]),
+        (((0, 10),), {"D": Noted(2, 2, 20)}, ["D: 2 attempts succeeded"]),
+    ],
+    ids=["one", "again before it is stored", "at once", "after a stored success", "two successes"],
+)
+def test_attempts_of_a_delivery_are_one_after_the_other_until_a_success_is_stored(
+    spans: tuple[tuple[int, int], ...], noted: dict[str, Noted], told: list[str]
+) -> None:
+    calls = [Call("erp", "D", begin, end) for begin, end in spans]
+
+    assert list(wrong_attempts(calls, noted)) == told
+
+
+def test_attempts_of_several_deliveries_may_run_at_once() -> None:
+    assert list(wrong_attempts([Call("erp", name, 0, 10) for name in "DEF"], {})) == []
+
+
+def test_what_is_stored_of_attempts_is_summed_up_by_delivery() -> None:
+    at = dt.datetime.fromtimestamp(100.0, dt.UTC)
+    rows = [
+        {"delivery": name, "at": at, "ms": 500, "failure": failure}
+        for name, failure in (("D", "timeout"), ("D", None), ("E", "refused"))
+    ]
+
+    assert noted_in(rows, 90 * SECOND_NS) == {
+        "D": Noted(2, 1, round(10.5 * SECOND_NS) + SLACK_NS),
+        "E": Noted(1),
+    }

@@ -42,25 +42,6 @@ TOLD = (
     "reference",
     "sub_parcels",
 )
-SERVICE = "; never run against the live site"
-
-
-def asked() -> str:
-    """How each courier is asked, and what for."""
-    return _table(
-        ("slug", "courier", "asks", "identifies itself by", "quota", "checked against"),
-        [
-            (
-                f"`{slug}`",
-                each.NAME,
-                each.ASKS,
-                each.AUTH,
-                each.QUOTA,
-                each.VERIFIED.removesuffix(SERVICE),
-            )
-            for slug, each in EVERY.items()
-        ],
-    )
 
 
 def needed() -> str:
@@ -155,13 +136,7 @@ QUOTAS = _quotas()
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"couriers": short},
-    "docs/couriers.md": {
-        "asked": asked,
-        "needed": needed,
-        "told": told,
-        "forms": forms,
-        "together": together,
-    },
+    "docs/couriers.md": {"needed": needed, "told": told, "forms": forms, "together": together},
 }
 """By page: the marks between which a table stands."""
 

@@ -48,6 +48,17 @@ def test_a_new_constant_of_a_module_changes_the_table(monkeypatch: pytest.Monkey
     assert required_fields(dpd_uk) == ()
 
 
+@pytest.mark.parametrize("slug", EVERY)
+def test_the_page_says_how_each_courier_is_asked_and_what_its_module_was_checked_against(
+    slug: str,
+) -> None:
+    courier, page = EVERY[slug], (ROOT / "docs" / "couriers.md").read_text()
+    checked = courier.VERIFIED.removesuffix("; never run against the live site")
+
+    begin, end = re.escape(f"| `{slug}` | {courier.NAME} |"), re.escape(f"| {checked} |")
+    assert re.search(rf"(?m)^{begin}( [^|]+ \|){{2}} [^|]+ {end}$", page)
+
+
 @pytest.mark.parametrize("slug", sorted(COURIERS))
 def test_every_module_says_that_it_never_met_the_live_site(slug: str) -> None:
     assert EVERY[slug].VERIFIED.endswith("; never run against the live site")

@@ -9,7 +9,7 @@ import pytest
 
 from limits import keys
 from service.worker.wiring.failpoints import FailPoint
-from tracking.operation import TRANSITIONS, State
+from tracking.operation import ENDS, State
 
 ROOT = Path(__file__).parents[2]
 LUA = ROOT / "limits" / "lua"
@@ -28,9 +28,14 @@ def names(cell: str) -> list[str]:
 
 
 def test_the_states_and_their_transitions_are_those_of_the_code() -> None:
-    rows = {row[0]: set(re.findall(r"[A-Z]+", row[2])) for row in table("| state | means |")[1:]}
+    told = {row[0]: set(re.findall(r"[A-Z]+", row[2])) for row in table("| state | means |")[1:]}
+    rows = re.findall(r"(?m)^    ([A-Z]+) = '([A-Z ]*)',$", (LUA / "lib/state.lua").read_text())
+    moves = {before: set(after.split()) for before, after in rows}
 
-    assert rows == {str(state): set(map(str, ends)) for state, ends in TRANSITIONS.items()}
+    assert moves.pop("NONE") == told["QUEUED"]
+    assert moves == told
+    assert told.keys() == set(State)
+    assert {state for state, after in told.items() if not after} == ENDS
 
 
 def test_the_picture_of_the_states_shows_each_of_them() -> None:

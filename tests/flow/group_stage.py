@@ -13,12 +13,7 @@ from flow_ports import REQUEST, Permit, Scene, call, runner_of
 from service.ports import Done, LeftOut, Outcome
 from service.worker.flow.tracking_work import RetryRules, decide
 from tracking.call import Attempt, Call, DeadLetter, Decision
-from tracking.errors import (
-    CourierDown,
-    CourierError,
-    InvalidNumber,
-    TrackingError,
-)
+from tracking.errors import CourierDown, CourierError, InvalidNumber, TrackingError
 from tracking.request import Number
 
 Written = Callable[[], list[dict[str, Any]]]

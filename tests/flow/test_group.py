@@ -140,9 +140,7 @@ async def test_an_answer_that_leaves_out_the_only_number_cannot_be_read(stage: S
     assert [each.why for each in stage.limits.setbacks] == ["unreadable_answer"]
 
 
-async def test_a_group_that_was_not_sent_goes_back_in_its_order_and_in_one_go(
-    stage: Stage,
-) -> None:
+async def test_a_group_that_was_not_sent_goes_back_in_its_order_and_in_one_go(stage: Stage) -> None:
     stage.echo.whole = NotStarted("the grant is long past")
 
     assert await stage.runner.run(group("A", "B", "C", started=False))

@@ -12,12 +12,7 @@ from group_stage import Stage, group, soon
 
 from service.worker.flow import call as call_module
 from tracking.call import Call
-from tracking.errors import (
-    LimitsBroken,
-    ResultsDown,
-    TrackingError,
-    UnstorableAnswer,
-)
+from tracking.errors import LimitsBroken, ResultsDown, TrackingError, UnstorableAnswer
 
 
 @pytest.fixture

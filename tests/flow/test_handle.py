@@ -82,9 +82,7 @@ async def test_a_full_process_admits_without_asking_for_a_call() -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_whatever_becomes_of_a_request_its_place_is_free_again(
-    admission: Admission,
-) -> None:
+async def test_whatever_becomes_of_a_request_its_place_is_free_again(admission: Admission) -> None:
     scene = Scene(admission)
 
     await scene.handle()

@@ -242,6 +242,22 @@ async def test_the_line_of_a_failed_call_says_status_and_detail(
     assert line.get("status") == error.http_status
 
 
+async def test_what_a_destination_refuses_is_said_of_no_courier(written: Written) -> None:
+    line = REQUEST._replace(slug=Slug("~abcdefghijklmnop"))
+    scene = Scene(Granted(call(request=line)))
+
+    def failing(_: object) -> Tracking:
+        raise InvalidNumber("service erp of main: refused", http_status=404)
+
+    scene.track = failing
+
+    await scene.handle()
+    await asyncio.sleep(0)
+
+    said = [(each["event"], each["detail"]) for each in written() if "detail" in each]
+    assert said == [("attempt failed", "service erp of main: refused")]
+
+
 async def test_the_lines_of_ends_name_ids_that_can_be_asked_for(written: Written) -> None:
     await Scene(Granted(call(operations=("order-1", "order-0")))).handle()
     await Scene(Ended(State.SUCCESS)).handle()

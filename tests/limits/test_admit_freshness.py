@@ -254,9 +254,7 @@ async def test_when_the_running_call_dies_what_waits_behind_it_gets_in_line(
     assert await state(redis, "op-1") == "ERROR"
 
 
-async def test_a_request_behind_a_call_that_is_repeated_waits_for_the_retry(
-    worker: Worker,
-) -> None:
+async def test_a_request_behind_a_call_that_is_repeated_waits_for_the_retry(worker: Worker) -> None:
     call = await worker.granted(id="op-1")
     await worker.parked(id="op-2")
 

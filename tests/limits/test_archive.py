@@ -298,9 +298,7 @@ async def test_many_that_end_with_one_call_all_tell_of_it_once(
     """More than one script ends them."""
     call = await worker.granted("N001")
     await worker.limiter.retry(
-        call,
-        Setback("courier_down", 0.0, attempt=Attempt(AT, "courier_down", 5)),
-        0,
+        call, Setback("courier_down", 0.0, attempt=Attempt(AT, "courier_down", 5)), 0
     )
     for n in range(250):
         await worker.parked("N001", id=f"op-{n}")

@@ -8,17 +8,7 @@ import os
 import time
 
 import pytest
-from limits_bench import (
-    FAST,
-    KEYS,
-    USPS,
-    Book,
-    Hire,
-    Shelf,
-    Worker,
-    a_second_goes_by,
-    sent,
-)
+from limits_bench import FAST, KEYS, USPS, Book, Hire, Shelf, Worker, a_second_goes_by, sent
 from redis.asyncio import Redis
 from watched_limits import judged
 

@@ -226,11 +226,7 @@ async def test_a_line_whose_record_cannot_be_read_leaves_the_others_to_be_swept(
 
 SHOP = Line("~shop")
 HOOKS = TRACKING._replace(
-    name="hooks",
-    form=re.compile("~[a-z]+"),
-    remembers=False,
-    operations=False,
-    counted=False,
+    name="hooks", form=re.compile("~[a-z]+"), remembers=False, operations=False, counted=False
 )
 OF_LINE = keys.of_line(SHOP)
 

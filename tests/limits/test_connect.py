@@ -26,7 +26,7 @@ from devstack.servers import running
 from devstack.stack import Stack
 from limits.connect import answers, open_redis, shared_secret
 from limits.failure import redis_down
-from limits.pipeline import MOST_AT_ONCE, Pipeline, _Step, _together
+from limits.pipeline import MOST_AT_ONCE, Pipeline, _next_of, _Step, _together
 from limits.server import RedisAddress
 from service.observe.redact import cleaner
 from tracking.call import Granted
@@ -125,6 +125,20 @@ def test_steps_of_a_line_go_together_in_their_order_and_few_in_one_script() -> N
     told = [(step.keys[0], step.args[1]) for group in groups for step in group]
     assert told == sorted(zip(lines, range(MOST_AT_ONCE), strict=True))
     assert [len(group) for group in groups] == [34, 34, 32]
+
+
+def test_the_oldest_step_goes_next_with_all_of_its_line_and_the_others_keep_their_order() -> None:
+    lines = [f"wait_list:{n % 7}" for n in range(3 * MOST_AT_ONCE)]
+    waiting: list[Any] = [_Step("admit", [line], [b"{}", n], ANY) for n, line in enumerate(lines)]
+
+    steps, others = _next_of(waiting)
+
+    assert [step.args[1] for step in steps] == [
+        *range(0, 300, 7),
+        *range(1, 300, 7),
+        *range(2, 100, 7),
+    ]
+    assert others == [step for step in waiting if step not in steps]
 
 
 def test_steps_that_have_much_to_do_are_fewer_in_a_script_but_one_at_least() -> None:

@@ -211,9 +211,7 @@ async def test_flag_and_duty_end_with_the_last_that_waits(crowd: Worker, redis: 
     assert await redis.exists(KEYS.wait_drainer, KEYS.wait_list_activated) == 0
 
 
-async def test_who_parks_after_the_last_one_left_asks_for_a_drain_job(
-    crowd: Worker,
-) -> None:
+async def test_who_parks_after_the_last_one_left_asks_for_a_drain_job(crowd: Worker) -> None:
     wide = replace(crowd, rules=FAST)
     await wide.raw("take", "t", 10, 1)
 

@@ -7,24 +7,8 @@ import time
 from dataclasses import replace
 
 import pytest
-from grouped import (
-    AUTOMATIC,
-    groups_in,
-    look,
-    of_three,
-    soon,
-    spend,
-    time_goes_by,
-    wait,
-)
-from limits_bench import (
-    FAST,
-    KEYS,
-    Hire,
-    Worker,
-    failed,
-    retries_are_due,
-)
+from grouped import AUTOMATIC, groups_in, look, of_three, soon, spend, time_goes_by, wait
+from limits_bench import FAST, KEYS, Hire, Worker, failed, retries_are_due
 from redis.asyncio import Redis
 
 from limits.keys import write_rules

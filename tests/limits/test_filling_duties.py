@@ -18,16 +18,7 @@ from grouped import (
     spend,
     wait,
 )
-from limits_bench import (
-    KEYS,
-    USPS,
-    Hire,
-    Worker,
-    again_in,
-    asked,
-    flag_seconds,
-    redis_us,
-)
+from limits_bench import KEYS, USPS, Hire, Worker, again_in, asked, flag_seconds, redis_us
 from redis.asyncio import Redis
 
 from limits import keys

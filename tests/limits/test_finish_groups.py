@@ -129,9 +129,7 @@ async def test_a_group_that_is_repeated_counts_as_one_repeated_call(
     assert await tallied(redis, "repeated") == 1
 
 
-async def test_the_operation_of_a_lead_that_runs_is_left_alone_by_who_cancels(
-    wide: Worker,
-) -> None:
+async def test_the_operation_of_a_lead_that_runs_is_left_alone_by_who_cancels(wide: Worker) -> None:
     await group_of(wide, "N001", "N002")
 
     assert (await wide.raw("cancel", "N001", "op-N001", NO_PLACES))[1:] == ["running"]

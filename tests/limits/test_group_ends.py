@@ -7,17 +7,7 @@ import json
 
 import pytest
 from grouped import THREE, group_of, groups_in, line_of_numbers, of_three, slots, wait
-from limits_bench import (
-    ANSWERED,
-    KEYS,
-    Hire,
-    Worker,
-    again_in,
-    counted,
-    sent,
-    state,
-    verdict,
-)
+from limits_bench import ANSWERED, KEYS, Hire, Worker, again_in, counted, sent, state, verdict
 from redis.asyncio import Redis
 
 from tracking.call import Call, Verdict

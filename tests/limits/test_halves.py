@@ -7,15 +7,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from grouped import (
-    group_of,
-    groups_in,
-    line_of_numbers,
-    numbers_of,
-    of_three,
-    slots,
-    wait,
-)
+from grouped import group_of, groups_in, line_of_numbers, numbers_of, of_three, slots, wait
 from limits_bench import (
     ANSWERED,
     KEYS,
@@ -63,9 +55,7 @@ async def halved(worker: Worker, *numbers: str) -> TakeResult:
     return await worker.limiter.halve(await group_of(worker, *numbers), 5)
 
 
-async def test_a_group_that_failed_comes_back_in_two_halves_before_all_others(
-    wide: Worker,
-) -> None:
+async def test_a_group_that_failed_comes_back_in_two_halves_before_all_others(wide: Worker) -> None:
     group = await group_of(wide, *THIRTY[:5])
     await wait(wide, "N900", "N901")
 
@@ -368,10 +358,7 @@ async def test_the_number_of_a_rider_is_called_for_another_account_beside_it(
     group = await group_of(wide, "N001", "N002")
     await wait(wide, "N003")
     await wide.limiter.admit(
-        next(wide.limiter.ids),
-        group[1].request._replace(id="shop/op-N002"),
-        "job-shop",
-        full=True,
+        next(wide.limiter.ids), group[1].request._replace(id="shop/op-N002"), "job-shop", full=True
     )
 
     (other,) = (await wide.take()).groups

@@ -34,13 +34,7 @@ class Gate:
         self.clock.observe(now, round(now * 1_000_000), now + unsure)
         self.reports: list[tuple[str, int]] = []
         self.at = now + at
-        self.permit = CallPermit(
-            "c",
-            round(self.at * 1_000_000),
-            now + deadline,
-            self.clock,
-            self,
-        )
+        self.permit = CallPermit("c", round(self.at * 1_000_000), now + deadline, self.clock, self)
 
     def sent(self, start_id: str, send_us: int) -> None:
         self.reports.append((start_id, send_us))

@@ -136,9 +136,7 @@ async def test_slow_calls_never_overlap_more_than_allowed_and_no_slot_stays_empt
     assert last_ns - began_ns < 5 * SECOND_NS or not TIMES
 
 
-async def test_the_slot_of_a_slow_call_is_passed_on_in_the_reply_that_ends_it(
-    hire: Hire,
-) -> None:
+async def test_the_slot_of_a_slow_call_is_passed_on_in_the_reply_that_ends_it(hire: Hire) -> None:
     worker = await hire(Rules(concurrent=3, per_second=100))
     running = [await worker.granted(f"N{n:03}") for n in range(3)]
     for n in range(3, 6):

@@ -8,16 +8,7 @@ from dataclasses import replace
 
 import pytest
 from life_of_a_line import LifeInRedis
-from limits_bench import (
-    FAST,
-    KEYS,
-    USPS,
-    Hire,
-    Worker,
-    a_second_goes_by,
-    failed,
-    redis_us,
-)
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, a_second_goes_by, failed, redis_us
 from redis.asyncio import Redis
 
 from limits import keys

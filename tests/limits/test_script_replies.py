@@ -44,9 +44,7 @@ async def test_every_script_of_a_slug_answers_with_redis_time_first(
     assert before <= now <= await redis_us(redis)
 
 
-async def test_admit_grants_a_call_with_its_instant_and_everybody_behind_it(
-    worker: Worker,
-) -> None:
+async def test_admit_grants_a_call_with_its_instant_and_everybody_behind_it(worker: Worker) -> None:
     now, word, (call_id, at, at_grant, record, ids) = await worker.raw_admit("c", id="op-1")
 
     assert (word, call_id, int(at), int(at_grant)) == ("granted", "c", now, now)
@@ -182,9 +180,7 @@ async def test_a_take_that_uses_its_room_up_asks_again_at_once(
     assert (len(grants), named, int(ask), put) == (1, "more", now, 0)
 
 
-async def test_finish_wants_to_be_sent_again_while_more_than_100_operations_end(
-    hire: Hire,
-) -> None:
+async def test_finish_wants_to_be_sent_again_while_more_than_100_operations_end(hire: Hire) -> None:
     worker = await hire(ONE)
     await granted(worker, "first", number="N009")
     for n in range(101):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import time
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -29,7 +27,6 @@ from redis.asyncio import Redis
 from limits.admin.view import View
 from limits.rules import Rules
 from tracking.call import Full, Granted, IdConflict, Parked, TooLate
-from tracking.operation import ENDS, TRANSITIONS, State
 from tracking.request import Slug, anonymous_in
 
 
@@ -149,20 +146,6 @@ async def test_no_move_is_refused_on_the_longest_way(worker: Worker, redis: Redi
     await worker.finish(call, DEAD)
 
     assert await counted(redis, "ERROR", "open") == (1, 0)
-
-
-def moves_of_scripts() -> dict[str, set[str]]:
-    text = (files("limits") / "lua/lib/state.lua").read_text()
-    rows = re.findall(r"^    ([A-Z]+) = '([A-Z ]*)',$", text, re.MULTILINE)
-    return {before: set(after.split()) for before, after in rows}
-
-
-def test_scripts_allow_the_moves_of_the_table_and_no_others() -> None:
-    found = moves_of_scripts()
-
-    assert found.pop("NONE") == TRANSITIONS[State.QUEUED]
-    assert found == {str(before): set(after) for before, after in TRANSITIONS.items()}
-    assert all(not TRANSITIONS[end] for end in ENDS)
 
 
 async def test_the_state_of_any_id_is_one_round_trip_however_many_lines_are_busy(

@@ -6,16 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from grouped import (
-    THREE,
-    group_of,
-    groups_in,
-    line_of_numbers,
-    numbers_of,
-    of_three,
-    slots,
-    wait,
-)
+from grouped import THREE, group_of, groups_in, line_of_numbers, numbers_of, of_three, slots, wait
 from limits_bench import (
     ANSWERED,
     FAST,

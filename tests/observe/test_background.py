@@ -130,9 +130,7 @@ async def test_a_task_that_was_asked_to_return_has_ended_well(
     assert written() == []
 
 
-async def test_an_unfit_process_stops_in_good_order_and_ends_with_1(
-    background: Background,
-) -> None:
+async def test_an_unfit_process_stops_in_good_order_and_ends_with_1(background: Background) -> None:
     stopped: list[float] = []
 
     async def stop(grace: float) -> int:

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.observe import exposition
 from service.observe.counts import Counts, Key
-from service.observe.events import LEVELS, Event
+from service.observe.events import Event
 from service.observe.log import emitter, lines
 from service.observe.metrics import METRICS, By
 
@@ -101,8 +101,8 @@ def test_an_event_is_counted_by_its_fields_and_trouble_by_its_words_too(
     if count := counts.of_events().get(event):
         count(fields)
 
-    if LEVELS[event] in {"warning", "error"}:
-        expected = {**expected, ("tracker_log_events_total", LEVELS[event], event.value): 1}
+    if event.level in {"warning", "error"}:
+        expected = {**expected, ("tracker_log_events_total", event.level, event.value): 1}
     assert counts.sums == expected
 
 

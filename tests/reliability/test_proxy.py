@@ -199,9 +199,7 @@ async def test_a_sliced_link_delivers_in_small_pieces(
     assert len(echo.pieces) > 10
 
 
-async def test_a_link_to_a_server_that_is_away_looks_like_one_that_ends(
-    proxy: Proxy,
-) -> None:
+async def test_a_link_to_a_server_that_is_away_looks_like_one_that_ends(proxy: Proxy) -> None:
     astray = Proxy(free_port(), (HOST, free_port()))
     await astray.start()
 

@@ -194,11 +194,7 @@ def test_an_automatic_request_that_is_put_twice_may_be_cancelled_for_both() -> N
 
 @pytest.mark.parametrize(
     ("waits", "dead", "told"),
-    [
-        (True, (), []),
-        (False, (letter("named", "POISON", "p"),), []),
-        (False, (), ["I1"]),
-    ],
+    [(True, (), []), (False, (letter("named", "POISON", "p"),), []), (False, (), ["I1"])],
 )
 def test_a_number_that_never_succeeds_still_waits_or_is_dead_with_its_reason(
     waits: bool,  # noqa: FBT001 - a case of three
@@ -233,10 +229,7 @@ def test_what_nobody_has_but_a_redis_that_was_emptied_may_be_lost() -> None:
 
 @pytest.mark.parametrize(
     ("calls", "invariant"),
-    [
-        ([(0.0, 9.0), (2.0, 9.0), (4.0, 9.0)], "I2"),
-        ([(0.0, 0.1), (0.5, 0.6), (0.999, 1.1)], "I3"),
-    ],
+    [([(0.0, 9.0), (2.0, 9.0), (4.0, 9.0)], "I2"), ([(0.0, 0.1), (0.5, 0.6), (0.999, 1.1)], "I3")],
 )
 def test_a_broken_limit_is_seen_on_the_couriers_clock(
     calls: Sequence[tuple[float, float]], invariant: str

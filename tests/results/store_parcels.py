@@ -56,10 +56,7 @@ def days(count: float) -> dt.timedelta:
 
 
 def call(
-    after: dt.timedelta = NOW,
-    number: str = NUMBER,
-    origin: Origin = Origin.MANUAL,
-    **fields: str,
+    after: dt.timedelta = NOW, number: str = NUMBER, origin: Origin = Origin.MANUAL, **fields: str
 ) -> Call:
     """A call that was granted so long after START."""
     granted_us = round((START + after).timestamp() * 1_000_000)

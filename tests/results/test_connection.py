@@ -11,15 +11,7 @@ from contextlib import suppress
 
 import pytest
 from pymongo.errors import ConnectionFailure, InvalidOperation
-from store_parcels import (
-    FIRST,
-    answered,
-    call,
-    delivered,
-    hours,
-    on_its_way,
-    recheck_of,
-)
+from store_parcels import FIRST, answered, call, delivered, hours, on_its_way, recheck_of
 
 from devstack.stack import Stack
 from service.worker.results.connection import BATCH_SIZE, Batches, Store

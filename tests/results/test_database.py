@@ -55,9 +55,7 @@ def parcel(name: str, changed: dt.datetime, *, active: bool) -> dict[str, Any]:
     return made | {"_id": name, "updated_at": changed}
 
 
-async def test_parcels_that_ended_go_after_the_days_and_active_ones_stay(
-    quick: str,
-) -> None:
+async def test_parcels_that_ended_go_after_the_days_and_active_ones_stay(quick: str) -> None:
     now = dt.datetime.now(dt.UTC)
     client: MongoClient[Any] = MongoClient(quick)
     bucket = client["bucket"]

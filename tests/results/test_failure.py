@@ -96,10 +96,7 @@ def test_a_real_mongod_that_is_not_there_says_so() -> None:
         (OperationFailure("no space", 14031, RAW), "did not do what it was asked (no space)"),
         (BulkWriteError({"writeErrors": [{"op": "a parcel"}]}), "(batch op errors occurred)"),
         (NotPrimaryError("not primary", RAW), "takes no writes (it is not the primary)"),
-        (
-            InvalidURI("Username must be escaped"),
-            "at its address (Username must be escaped)",
-        ),
+        (InvalidURI("Username must be escaped"), "at its address (Username must be escaped)"),
         (ServerSelectionTimeoutError("Got response id 8 but expected 9"), "is not what answers"),
         (
             ServerSelectionTimeoutError("h:1: timed out (configured timeouts: x), Timeout: 3s, …"),

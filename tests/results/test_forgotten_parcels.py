@@ -183,9 +183,7 @@ class Watched:
         return getattr(self._collection, name)
 
 
-async def test_a_dead_request_of_before_leaves_no_record_and_a_later_one_does(
-    store: Store,
-) -> None:
+async def test_a_dead_request_of_before_leaves_no_record_and_a_later_one_does(store: Store) -> None:
     dead = Dead(store)
     body = b'{"tracking_postal_code":"8000"}'
     letter = functools.partial(letter_of, reason="courier_down", detail="?", body=body)

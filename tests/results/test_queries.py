@@ -90,8 +90,7 @@ async def test_the_couriers_with_something_due_are_found_by_leaps_through_the_in
 
     assert sorted(map(str, found)) == ["None", "dhl", "usps"]
     plan = store.tracking.database.command(
-        "explain",
-        {"aggregate": "tracking", "pipeline": due_slugs(START + hours(12)), "cursor": {}},
+        "explain", {"aggregate": "tracking", "pipeline": due_slugs(START + hours(12)), "cursor": {}}
     )
     assert "DISTINCT_SCAN" in str(plan)
     assert "FETCH" not in str(plan)

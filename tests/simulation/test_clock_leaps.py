@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from portion import daily
 from simulated.batch import live_in
 from simulated.loop import Process
 from simulated.plan import LEAPS, SlugPlan, plan_for
@@ -51,7 +52,7 @@ class Leap(World):
         self.loop.outside(silence, self.workers.kill, process)
 
 
-@pytest.mark.parametrize("seed", [2, 4, 5, 6])
+@pytest.mark.parametrize("seed", daily([2, 5], 2, 4, 5, 6))
 def test_a_worker_that_hangs_when_the_clock_leapt_takes_no_call_beyond_the_limit(seed: int) -> None:
     outcome = live_in(lambda: Leap(seed))
 

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
+from portion import daily
 from simulated.batch import live_in, live_through
 from simulated.clockwork import Clockwork, Courier
 from simulated.plan import Plan, SlugPlan, plan_for
 from simulated.scripting import Scripting
 from simulated.world import World
 
+from service.worker.flow.tracking_work import RetryRules
 from service.worker.tubes.envelope import DRAINS_TUBE
 from tracking.errors import AuthFailed, CourierDown, CourierError, RateLimited, UnreadableAnswer
 
@@ -44,7 +46,7 @@ def calls_between(clockwork: Clockwork, begins: float, ends: float) -> int:
     return sum(begins <= at < ends for at, _ in clockwork.courier.calls)
 
 
-@pytest.mark.parametrize("seconds", [150.0, 600.0, 6 * HOUR])
+@pytest.mark.parametrize("seconds", [150.0, pytest.param(600.0, marks=pytest.mark.prove), 6 * HOUR])
 async def test_an_outage_loses_nothing_and_6_hours_of_it_cost_200_calls_at_most(
     seconds: float,
 ) -> None:
@@ -70,9 +72,9 @@ async def test_a_courier_back_within_an_hour_is_noticed_within_30_s() -> None:
     "error",
     [
         pytest.param(RateLimited("429", retry_after=2.0), id="429 with a time"),
-        pytest.param(RateLimited("429"), id="429"),
+        pytest.param(RateLimited("429"), id="429", marks=pytest.mark.prove),
         pytest.param(AuthFailed("403"), id="403"),
-        # These die after a week, of which each half minute is lived through.
+        # These die after two days, of which each half minute is lived through.
         pytest.param(CourierDown("500"), id="500", marks=pytest.mark.prove),
         pytest.param(UnreadableAnswer("a web page"), id="unreadable", marks=pytest.mark.prove),
     ],
@@ -81,10 +83,13 @@ async def test_one_number_that_is_always_refused_stands_for_nobody(error: Courie
     def fails(_: float, number: str) -> CourierError | None:
         return error if number == "BAD" else None
 
-    clockwork = await lived(fails, 310.0, "BAD", *NUMBERS, sweeps=600.0)
+    clockwork = Clockwork(Courier(fails), 600.0, RetryRules(give_up_days=2))
+    await clockwork.run_until(0.0)
+    await clockwork.put("BAD", *NUMBERS)
+    await clockwork.run_until(310.0)
 
     assert clockwork.answered.keys() == set(NUMBERS)
-    await clockwork.run_until(8 * DAY)
+    await clockwork.run_until(2.2 * DAY)
     assert clockwork.dead.keys() == {"BAD"}
 
 
@@ -128,17 +133,23 @@ async def test_one_number_that_always_fails_dies_and_holds_nobody_up() -> None:
     assert sum(number == "BAD" for _, number in clockwork.courier.calls) <= 15
 
 
-async def test_a_number_that_fails_alone_at_its_courier_dies_after_7_days() -> None:
-    clockwork = await lived(out(0.0, 9 * DAY, CourierDown("500")), 8 * DAY, "ALONE", sweeps=600.0)
+@pytest.mark.parametrize("days", daily([1], 1, 7))
+async def test_a_number_that_fails_alone_at_its_courier_dies_after_its_days(days: int) -> None:
+    clockwork = Clockwork(
+        Courier(lambda *_: CourierDown("500")), 600.0, RetryRules(give_up_days=days)
+    )
+    await clockwork.run_until(0.0)
+    await clockwork.put("ALONE")
+    await clockwork.run_until((days + 0.2) * DAY)
 
     died, why = clockwork.dead["ALONE"]
-    assert (why, 7 * DAY <= died <= 7 * DAY + HOUR) == ("courier_down", True)
+    assert (why, days * DAY <= died <= days * DAY + HOUR) == ("courier_down", True)
     # Its own backoff is an hour at most, and half of that on average.
-    assert len(clockwork.courier.calls) <= 450
+    assert len(clockwork.courier.calls) <= 64 * days
 
 
 async def test_answers_in_a_new_form_kill_nobody_before_they_can_be_read() -> None:
-    fixed = 3 * DAY
+    fixed = 1.5 * DAY
     clockwork = await lived(
         out(20.0, fixed, UnreadableAnswer("a web page")), fixed + 2 * HOUR, *NUMBERS
     )
@@ -146,6 +157,10 @@ async def test_answers_in_a_new_form_kill_nobody_before_they_can_be_read() -> No
     assert clockwork.dead == {}
     assert clockwork.answered.keys() == set(NUMBERS)
     assert calls_between(clockwork, 20.0, fixed) <= 100
+
+
+BACK_HOURS = 30.0
+"""A day, after which the first die, and some hours more."""
 
 
 @pytest.mark.parametrize(
@@ -156,7 +171,7 @@ async def test_answers_in_a_new_form_kill_nobody_before_they_can_be_read() -> No
 async def test_of_a_backlog_that_is_refused_only_those_die_who_were_asked(
     error: CourierError, most: int
 ) -> None:
-    clockwork = Clockwork(Courier(out(0.0, 3 * DAY, error)), sweep_seconds=600.0)
+    clockwork = Clockwork(Courier(out(0.0, BACK_HOURS * HOUR, error)), sweep_seconds=600.0)
     await clockwork.run_until(0.0)
     await clockwork.put(*NUMBERS)
     await clockwork.run_until(23.9 * HOUR)
@@ -166,8 +181,8 @@ async def test_of_a_backlog_that_is_refused_only_those_die_who_were_asked(
     assert len(clockwork.courier.calls) <= most
     assert clockwork.dead
 
-    await clockwork.run_until(4 * DAY)
-    refused = {number for at, number in clockwork.courier.calls if at < 3 * DAY}
+    await clockwork.run_until((BACK_HOURS + 3) * HOUR)
+    refused = {number for at, number in clockwork.courier.calls if at < BACK_HOURS * HOUR}
     assert clockwork.dead.keys() <= refused
     assert clockwork.answered.keys() == set(NUMBERS) - clockwork.dead.keys()
 

@@ -61,10 +61,7 @@ async def serving(*exchanges: tuple[bytes, bytes]) -> AsyncIterator[str]:
 
 
 async def opened(
-    address: str,
-    tube: str = "t",
-    timeouts: Timeouts | None = None,
-    settled: Settled | None = None,
+    address: str, tube: str = "t", timeouts: Timeouts | None = None, settled: Settled | None = None
 ) -> ReservingClient:
     """A connection whose jobs give no room back before they are settled."""
     source = Source(address, tube, timeouts=timeouts or Timeouts())

@@ -198,8 +198,7 @@ async def test_facts_that_make_no_sense_end_the_connection(facts: bytes) -> None
 
 @pytest.mark.parametrize("open_client", [opened, PutClient.open])
 @pytest.mark.parametrize(
-    "greeting",
-    [b"HTTP/1.1 400\r\n", b"", b"\r\n", b"WATCHING 2\r\nWHAT\r\n", b"OK 4\r\nid\n\r\n"],
+    "greeting", [b"HTTP/1.1 400\r\n", b"", b"\r\n", b"WATCHING 2\r\nWHAT\r\n", b"OK 4\r\nid\n\r\n"]
 )
 async def test_whatever_else_listens_there_is_no_beanstalkd(
     greeting: bytes, open_client: Callable[..., Awaitable[Client]]

@@ -138,8 +138,7 @@ def test_a_blank_field_is_absent(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "meta",
-    [None, 7, [], "x", {"traceparent": 7}, {"traceparent": "\ud800"}, {"enqueued_at": []}],
+    "meta", [None, 7, [], "x", {"traceparent": 7}, {"traceparent": "\ud800"}, {"enqueued_at": []}]
 )
 def test_a_meta_that_cannot_be_read_is_ignored(meta: Any) -> None:
     written = body({"slug": "usps", "number": NUMBER}, meta=meta)

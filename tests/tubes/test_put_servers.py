@@ -287,9 +287,7 @@ async def test_a_server_without_a_binlog_takes_none(other: Server) -> None:
             assert await put(both) == await put(both) == [other.url] * 3
 
 
-async def test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended(
-    limited: Server,
-) -> None:
+async def test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended(limited: Server) -> None:
     with durable(limited) as servers, talking_to(limited) as somebody:
         await put(servers)
         end_by_a_failed_write(limited, somebody)

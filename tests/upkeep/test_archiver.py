@@ -223,8 +223,7 @@ async def test_the_others_wait_until_the_one_who_archives_must_have_vanished(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["[]", '{"status":"SUCCESS"}', *(json.dumps(status(**each)) for each in ODD)],
+    "text", ["[]", '{"status":"SUCCESS"}', *(json.dumps(status(**each)) for each in ODD)]
 )
 async def test_a_status_that_others_wrote_holds_up_nobody_and_is_told(
     redis: Redis, store: Store, told: Told, text: str

@@ -101,7 +101,8 @@ class AttemptFailed(CourierError):
 
     def __init__(self, made: Made) -> None:
         word = made.ending.failure or Failure.NOT_HTTP
-        super().__init__(f"the destination: {word.value}", http_status=made.ending.status)
+        of = f"service {made.service.name} of {made.service.account}"
+        super().__init__(f"{of}: {word.value}", http_status=made.ending.status)
         self.code = word.value
         self.made = made
 

@@ -51,7 +51,7 @@ from tracking.errors import (
     UnstorableAnswer,
     WorkersVanished,
 )
-from tracking.line import Line
+from tracking.line import Line, is_courier
 from tracking.operation import State
 
 BROKEN_AGAIN_SECONDS = 5.0
@@ -157,7 +157,8 @@ class CallEnds:
         if attempt:
             await self.note(call, error, attempt, final=True)
         if isinstance(decision, Refuse):
-            emit(Event.REFUSED, **names_of(call), **said_of(error), requests=call.requests)
+            refused = Event.REFUSED if is_courier(call.line) else Event.ATTEMPT_FAILED
+            emit(refused, **names_of(call), **said_of(error), requests=call.requests)
             verdict = _error_verdict(error, made, answered=decision.setback is None)
             verdict = verdict._replace(setback=decision.setback)
             return await self.finish([(call, verdict)], last=last)

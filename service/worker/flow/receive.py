@@ -33,11 +33,7 @@ class Receiver:
     """Takes batches of reserved jobs from both tubes."""
 
     def __init__(
-        self,
-        handler: Handler,
-        drainer: Drainer,
-        tasks: Tasks,
-        decode_drain: Callable[[Job], Line],
+        self, handler: Handler, drainer: Drainer, tasks: Tasks, decode_drain: Callable[[Job], Line]
     ) -> None:
         """`decode_drain` reads a job of the tube `wait_list`; it raises MalformedJob."""
         self._handler = handler

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import bson
 import pymongo
 from bson.codec_options import CodecOptions, DatetimeConversion
-from pymongo import ASCENDING, MongoClient, UpdateOne, WriteConcern
+from pymongo import ASCENDING, IndexModel, MongoClient, UpdateOne, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, PyMongoError, WriteError
 
@@ -220,15 +220,29 @@ class Index:
         same = bson.encode(partial) == bson.encode(self.partial or {})
         return list(spec["key"]) == keys and same and "collation" not in spec
 
+    @property
+    def _keeps(self) -> int | None:
+        """For how many seconds after that date."""
+        return 0 if self.until else self.keep_days and self.keep_days * DAY_SECONDS
+
     def is_served_by(self, spec: Spec) -> bool:
         """Whether an index that is there does the same, whatever it is called."""
-        keeps = 0 if self.until else self.keep_days and self.keep_days * DAY_SECONDS
         return (
             self.has_keys_of(spec)
             and not spec.get("sparse")
             and bool(spec.get("unique")) >= self.unique
-            and spec.get("expireAfterSeconds") == keeps
+            and spec.get("expireAfterSeconds") == self._keeps
         )
+
+    def model(self) -> IndexModel:
+        """What MongoDB makes."""
+        options: dict[str, Any] = {"unique": True} if self.unique else {}
+        if self._keeps is not None:
+            options["expireAfterSeconds"] = self._keeps
+        if self.partial is not None:
+            options["partialFilterExpression"] = self.partial
+        keys = [(member, ASCENDING) for member in self.members]
+        return IndexModel(keys, name=self.name, **options)
 
 
 def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
@@ -256,10 +270,7 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             Index(("ended_at",), None, names.deliveries_keep_days),
         ),
         "attempts": (Index(("at",), None, names.attempts_keep_days),),
-        "mails": (
-            Index(("ended_at", "next_at")),
-            Index(("ended_at",), None, MAILS_KEEP_DAYS),
-        ),
+        "mails": (Index(("ended_at", "next_at")), Index(("ended_at",), None, MAILS_KEEP_DAYS)),
     }
 
 
@@ -358,37 +369,26 @@ def log_refused(collection: Collection[Document], refused: Iterable[Refusal]) ->
 def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
     """Make what is missing, and follow settings that changed. Repeating it changes nothing."""
     found = collection.index_information()
+    missing: list[IndexModel] = []
     for index in wanted:
-        if index.keep_days is not None:
-            _expire(collection, index, found)
-        elif not any(map(index.is_served_by, found.values())):
-            _make(collection, index)
-    own = {index.name for index in wanted}
-    for name in collection.index_information().keys() & OF_BEFORE - own:
+        if index.keep_days is not None and index.name in found:
+            _expire(collection, index, found[index.name])
+        elif index.keep_days != 0 and not any(map(index.is_served_by, found.values())):
+            missing.append(index.model())
+    if missing:
+        # In one command, as each waits for the disk. Over millions of documents this takes longer
+        # than any other operation may.
+        with pymongo.timeout(None):
+            collection.create_indexes(missing)
+    for name in found.keys() & OF_BEFORE - {index.name for index in wanted}:
         collection.drop_index(name)
 
 
-def _expire(collection: Collection[Any], index: Index, found: Mapping[str, Spec]) -> None:
+def _expire(collection: Collection[Any], index: Index, spec: Spec) -> None:
     """Have documents deleted after the days of the setting, those that are there already too."""
-    days, spec = index.keep_days or 0, found.get(index.name)
-    if spec is None:
-        if days and not any(map(index.is_served_by, found.values())):
-            _make(collection, index, expireAfterSeconds=days * DAY_SECONDS)
-    elif not days:
+    days = index.keep_days or 0
+    if not days:
         collection.drop_index(index.name)
     elif spec.get("expireAfterSeconds") != days * DAY_SECONDS:
         change = {"name": index.name, "expireAfterSeconds": days * DAY_SECONDS}
         collection.database.command("collMod", collection.name, index=change)
-
-
-def _make(collection: Collection[Any], index: Index, **options: Any) -> None:
-    if index.unique:
-        options["unique"] = True
-    if index.until:
-        options["expireAfterSeconds"] = 0
-    if index.partial is not None:
-        options["partialFilterExpression"] = index.partial
-    keys = [(member, ASCENDING) for member in index.members]
-    # Over millions of documents this takes longer than any other operation may.
-    with pymongo.timeout(None):
-        collection.create_index(keys, name=index.name, **options)

@@ -76,10 +76,7 @@ def line_in(job: Job, resolve: Resolve, knows: Knows) -> Line:
 
 
 def decode_request(
-    body: bytes,
-    resolve: Resolve,
-    age_seconds: float = 0.0,
-    clock: Callable[[], float] = time.time,
+    body: bytes, resolve: Resolve, age_seconds: float = 0.0, clock: Callable[[], float] = time.time
 ) -> TrackingRequest:
     """Read a body of the tube `requests_flow`. Raises MalformedJob, with what the body names.
 

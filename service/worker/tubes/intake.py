@@ -59,10 +59,7 @@ class Intake:
     """
 
     def __init__(
-        self,
-        sources: Sequence[Source],
-        room: int,
-        on_jobs: Callable[[list[ReservedJob]], None],
+        self, sources: Sequence[Source], room: int, on_jobs: Callable[[list[ReservedJob]], None]
     ) -> None:
         self._room = FairBudget(room)
         self._reservers = [Reserver(source, self._room, on_jobs) for source in sources]

@@ -22,9 +22,10 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from limits.workers import LEASE_SECONDS
+from limits.admin.snapshot import LineSnapshots
+from limits.workers import LEASE_SECONDS, Planners
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.worker.results.connection import Store
@@ -79,23 +80,6 @@ _KEPT = " -"
 """Whatever a courier's numbers keep: how they are stored is how they are asked for."""
 
 
-class Lines(Protocol):
-    """The lines of couriers, and the room on each."""
-
-    async def room(self, slug: Slug, most: int, within: float) -> int:
-        """How many re-checks a courier takes that are called in `within` seconds; LimitsDown."""
-
-    def together(self, slug: Slug) -> int:
-        """How many numbers a call of a courier holds."""
-
-
-class Holding(Protocol):
-    """Says whose checks this process plans."""
-
-    async def hold(self, slugs: Sequence[Slug]) -> Sequence[Slug]:
-        """Take those of these couriers that no other process plans, for LEASE_SECONDS."""
-
-
 @dataclass(slots=True)
 class _Share:
     """What a courier takes in one look: `room` for more checks, `together` in a call.
@@ -122,8 +106,8 @@ class Recheck:
         store: Store,
         putter: Putter,
         slugs: Collection[Slug],
-        lines: Lines | None = None,
-        planners: Holding | None = None,
+        lines: LineSnapshots | None = None,
+        planners: Planners | None = None,
     ) -> None:
         self._store = store
         self._putter = putter

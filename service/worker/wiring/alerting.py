@@ -22,9 +22,8 @@ from contextlib import suppress
 
 from redis.asyncio import Redis
 
-from couriers.registry import Registry
 from limits.admin.pause import Pauses
-from service.config.domain import courier_settings, rules_for
+from service.config.domain import rules_for, slugs_of
 from service.config.schema import Config
 from service.observe.background import Background
 from service.worker.deliveries import alerts, keeper, mail, totals
@@ -42,11 +41,7 @@ Look = Callable[[], Awaitable[None]]
 
 
 def start_looking_after(
-    background: Background,
-    config: Config,
-    store: Store,
-    redis: Redis,
-    is_ours: Callable[[], bool],
+    background: Background, config: Config, store: Store, redis: Redis, is_ours: Callable[[], bool]
 ) -> None:
     """Start all of it; `is_ours`: whether this process is the one that does it."""
     webhooks, smtp = config.webhooks, config.mail
@@ -81,7 +76,7 @@ async def _again_and_again(look: Look, seconds: float, is_ours: Callable[[], boo
 def refused_by(config: Config, redis: Redis) -> Callable[[], Awaitable[Sequence[str]]]:
     """Make what lists the couriers that stand because they refused our credentials."""
     pauses = Pauses(redis, functools.partial(rules_for, config))
-    lines = [courier_line(slug) for slug in Registry(courier_settings(config).values()).slugs]
+    lines = [courier_line(slug) for slug in slugs_of(config)]
 
     async def refused() -> Sequence[str]:
         return sorted(await pauses.marks(lines))

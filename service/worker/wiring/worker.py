@@ -231,11 +231,7 @@ def _stores(
 
 
 def _intake(
-    config: Config,
-    parts: Parts,
-    tube: str,
-    room: int,
-    on_jobs: Callable[[list[ReservedJob]], None],
+    config: Config, parts: Parts, tube: str, room: int, on_jobs: Callable[[list[ReservedJob]], None]
 ) -> Intake:
     # Jobs of running calls stay reserved too; one connection more waits for the next job.
     connections = math.ceil((room + config.worker.concurrency) / HELD_MOST) + 1

@@ -11,7 +11,16 @@ from pathlib import Path
 
 from chaos import report, timeline
 from chaos.run import run
-from chaos.scale import COURIERS, LONG_SECONDS, SHORT_SECONDS, Scale, couriers
+from chaos.scale import (
+    COURIERS,
+    HOOKS_GAP,
+    HOOKS_SECONDS,
+    LONG_SECONDS,
+    SHORT_SECONDS,
+    Scale,
+    couriers,
+    followed,
+)
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 WANTED = frozenset(
@@ -26,6 +35,9 @@ WANTED = frozenset(
     }
 )
 """What every long run must have seen at least once."""
+
+KILLED = frozenset({"process died", "server is away", "server is back", "lost"})
+"""What of it is seen where only workers are killed and servers are restarted."""
 
 ENOUGH_SECONDS = 150.0
 """A run that calls couriers for a shorter time may miss something by chance."""
@@ -46,6 +58,8 @@ def main() -> int:
     say(scale.command)
     calling = scale.seconds - scale.away_seconds
     wanted = WANTED if calling >= ENOUGH_SECONDS else frozenset[str]()
+    if scale.hooks:
+        wanted &= KILLED
     finished = run(scale, wanted, say)
     sys.stdout.write("\n" + report.text(finished.evidence, finished.breaches))
     if asked.timeline:
@@ -53,13 +67,25 @@ def main() -> int:
     if asked.write_docs:
         day = dt.datetime.now(dt.UTC).date().isoformat()
         page = report.page(finished.evidence, finished.breaches, day)
-        report.write(DOCS / "reliability.md", page)
-        (DOCS / "reliability.svg").write_text(timeline.draw(finished.evidence))
+        report.write(DOCS / "reliability.md", page, "hooks" if scale.hooks else "chaos")
+        if not scale.hooks:
+            (DOCS / "reliability.svg").write_text(timeline.draw(finished.evidence))
     return 1 if finished.breaches else 0
 
 
 def _scale(asked: argparse.Namespace) -> Scale:
     seconds = asked.minutes and asked.minutes * 60
+    if asked.hooks:
+        return Scale(
+            seed=asked.seed,
+            workers=asked.workers,
+            seconds=seconds or HOOKS_SECONDS,
+            gap=HOOKS_GAP,
+            couriers=(*couriers(asked.couriers), *followed(asked.hooks, seconds or HOOKS_SECONDS)),
+            fail_points=2,
+            disk_fills=False,
+            hooks=asked.hooks,
+        )
     if asked.short:
         return Scale.short(asked.seed, seconds or SHORT_SECONDS, poison=asked.poison)
     return Scale(
@@ -87,6 +113,13 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=float, help="requests put per second (29 for 7 couriers)")
     parser.add_argument("--away", type=float, default=0.0, help="seconds without MongoDB, at once")
     parser.add_argument("--outage", type=float, default=0.0, help="seconds without one courier")
+    parser.add_argument(
+        "--hooks",
+        type=int,
+        default=0,
+        help="deliver so many webhooks to 50 destinations, while workers are killed and servers "
+        "restarted; nothing else is broken (for 5 minutes, and as many more until all is over)",
+    )
     parser.add_argument("--short", action="store_true", help="the size of the one in `make prove`")
     parser.add_argument("--timeline", type=Path, help="write a picture of the run (SVG)")
     parser.add_argument(

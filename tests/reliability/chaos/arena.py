@@ -15,6 +15,7 @@ from typing import Any
 import pymongo
 import redis
 
+from chaos import hooks
 from chaos.clock import SteppedClock
 from chaos.disk import SmallDisk, small_disk
 from chaos.network import Network, network
@@ -143,6 +144,8 @@ def arena(scale: Scale) -> Iterator[Arena]:
             watched=watched,
             members=members,
         )
+        if scale.hooks:
+            hooks.make(scale, site, straight)
         for worker in workers.values():
             closing.callback(worker.end)
             worker.start()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.arena import FIRST, SECOND, Arena
+from chaos.hooks import Delivered, delivered
 from chaos.nemesis import Done
 from chaos.producer import Put
 from chaos.proxy import Release
@@ -38,7 +41,8 @@ class Meanwhile:
     """What was seen while the faults went on.
 
     `heard` tells by server when workers had answers of it, `releases` by worker how beanstalkd let
-    go of the connections that it left, `kills` by worker when its processes were killed (-9).
+    go of the connections that it left, `kills` by worker when its processes were killed (-9),
+    `deaths` when parents noticed that a process had died (seconds of `time.monotonic()`).
     """
 
     done: Sequence[Done] = ()
@@ -51,6 +55,7 @@ class Meanwhile:
     heard: Mapping[str, Sequence[float]] = field(default_factory=dict)
     releases: Mapping[str, Sequence[Release]] = field(default_factory=dict)
     kills: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    deaths: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Evidence:
     `waiting` the parcels that still wait or run (slug:number).
     `forgotten` names what nobody else had when Redis was emptied: (slug, number) and ids.
     `cancelled` holds the ids that an operator wanted to cancel.
+    `delivered` is what became of webhooks.
     """
 
     scale: Scale
@@ -82,6 +88,7 @@ class Evidence:
     archived: Mapping[str, Sequence[tuple[str, str]]] | None = None
     late: Sequence[str] = ()
     waiting: frozenset[str] = frozenset()
+    delivered: Delivered = field(default_factory=Delivered)
 
 
 def gather(arena: Arena, meanwhile: Meanwhile, quiet: Quiet) -> Evidence:
@@ -107,6 +114,7 @@ def gather(arena: Arena, meanwhile: Meanwhile, quiet: Quiet) -> Evidence:
         cancelled=frozenset(arena.cancelled),
         tallies=tallies(arena),
         archived=_archived(arena),
+        delivered=delivered(arena),
     )
 
 
@@ -178,6 +186,17 @@ def events_of(arena: Arena) -> Counter[str]:
     for worker in arena.workers.values():
         total += worker.events()
     return total
+
+
+def deaths_of(arena: Arena) -> list[float]:
+    """When processes of workers died, as their parents logged it."""
+    behind = time.time() - time.monotonic()
+    return [
+        dt.datetime.fromisoformat(line["ts"]).timestamp() - behind
+        for worker in arena.workers.values()
+        for run in range(1, worker.starts + 1)
+        for line in worker.lines(run, "process died")
+    ]
 
 
 def defects_of(arena: Arena) -> list[str]:

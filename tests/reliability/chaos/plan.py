@@ -17,6 +17,9 @@ from chaos.scale import Scale
 AFTERWARDS = 1.0
 """Seconds for which what was broken is left alone when it works again."""
 
+EARLY = 0.05
+"""Of a run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -75,6 +78,12 @@ def with_last(planned: Sequence[Planned], cards: Iterable[Card], scale: Scale) -
         for card in cards
     ]
     return _sorted([*planned, *last])
+
+
+def with_early(planned: Sequence[Planned], cards: Iterable[Card], scale: Scale) -> list[Planned]:
+    """Add cards that begin when all works already, so that there is time for what follows them."""
+    at = EARLY * scale.seconds
+    return _sorted([*planned, *(Planned(at, card.lasts[0], card, scale.seed) for card in cards)])
 
 
 def _sorted(planned: Iterable[Planned]) -> list[Planned]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from chaos.proxy import HOST
 from chaos.scale import Courier, Scale
@@ -83,8 +84,8 @@ class Producer:
         outlets = [_Outlet(port) for port in self._ports]
         while True:
             pause = draw.uniform(*BURSTS)
-            for _ in range(max(1, round(pause * courier.pace))):
-                self._put(next(wishes), outlets)
+            for wish in islice(wishes, max(1, round(pause * courier.pace))):
+                self._put(wish, outlets)
             if self._stop.wait(pause):
                 break
         for outlet in outlets:

@@ -14,14 +14,7 @@ import greenstalk
 import redis
 
 from chaos.arena import FIRST, SECOND, Arena
-from chaos.scale import (
-    ATTEMPTS,
-    LEASE,
-    LONGEST_PROBE,
-    REFUSED_ANSWERS,
-    RETRY_CAP,
-    STEP_SECONDS,
-)
+from chaos.scale import ATTEMPTS, LEASE, LONGEST_PROBE, REFUSED_ANSWERS, RETRY_CAP, STEP_SECONDS
 from limits.keys import TO_ARCHIVE
 from tracking.line import TRACKING
 
@@ -223,8 +216,8 @@ def _jobs(arena: Arena) -> int:
         server = arena.servers[name]
         with greenstalk.Client((server.host, server.port)) as client:
             known = client.tubes()
-            # What asks for a line to be drained goes round while poison waits there.
-            for tube in TUBES[:1] if arena.scale.poison else TUBES:
+            # What asks for a line to be drained goes round while poison or a delivery waits there.
+            for tube in TUBES[:1] if arena.scale.poison or arena.scale.hooks else TUBES:
                 if tube in known:
                     told: Mapping[str, object] = client.stats_tube(tube)
                     jobs += sum(int(str(told[state])) for state in UNFINISHED)

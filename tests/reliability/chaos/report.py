@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chaos import measures, outage, recovery
+from chaos import deliveries, measures, outage, recovery
 from chaos.evidence import Evidence
 from chaos.producer import Outcome
 from chaos.recovery import Recovery
 from chaos.verdict import ENDS, Breach
 from chaos.wishes import Kind
-from service.worker.wiring.failpoints import FailPoint
+from service.worker.wiring.failpoints import DeliveryPoint, FailPoint
 
-BEGIN, END = "<!-- chaos:begin -->", "<!-- chaos:end -->"
+BEGIN, END = "<!-- {}:begin -->", "<!-- {}:end -->"
 
 SHOWN = 10
 """Couriers that are told one by one."""
@@ -35,7 +35,7 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("requests acknowledged", f"{outcomes[Outcome.ACKNOWLEDGED]:,}"),
         ("requests of unknown fate", f"{outcomes[Outcome.UNKNOWN]:,}"),
         ("faults", f"{len(found.meanwhile.done):,} of {len(measures.faults(found))} kinds"),
-        ("fail points that killed", _reached(measures.fail_points(found))),
+        ("fail points that killed", _reached(found)),
         ("calls at the couriers", f"{len(found.calls):,}"),
         ("numbers in them", f"{sum(len(each.call.numbers) for each in found.calls):,}"),
         ("results stored", f"{len(found.documents):,}"),
@@ -48,6 +48,7 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("lost", str(lost)),
         *_lost_with_redis(found),
         *_poison(found),
+        *deliveries.rows(found),
         ("stored twice", str(twice)),
         ("most calls in flight (allowed)", _limited(measures.most_in_flight(found), concurrent)),
         ("most starts in any second (allowed)", _limited(measures.most_starts(found), per_second)),
@@ -96,12 +97,13 @@ def page(found: Evidence, breaches: Sequence[Breach], day: str) -> str:
     return "\n".join(lines)
 
 
-def write(document: Path, part: str) -> None:
-    """Put the part between the markers of a document."""
+def write(document: Path, part: str, kind: str) -> None:
+    """Put the part between the markers of a document for runs of this kind: "chaos", "hooks"."""
+    begin, end = BEGIN.format(kind), END.format(kind)
     whole = document.read_text()
-    before, _, rest = whole.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    document.write_text(f"{before}{BEGIN}\n{part}\n{END}{after}")
+    before, _, rest = whole.partition(begin)
+    _, _, after = rest.partition(end)
+    document.write_text(f"{before}{begin}\n{part}\n{end}{after}")
 
 
 def _sorted_faults(found: Evidence) -> list[tuple[str, int]]:
@@ -122,9 +124,11 @@ def _poison(found: Evidence) -> list[Row]:
     return [("numbers that never succeed", _listed(states))] if names else []
 
 
-def _reached(points: set[str]) -> str:
-    missed = ", ".join(sorted(set(FailPoint) - points))
-    return f"{len(points)} of {len(FailPoint)}" + (f" (not {missed})" if missed else "")
+def _reached(found: Evidence) -> str:
+    points = measures.fail_points(found)
+    every = DeliveryPoint if found.scale.hooks else FailPoint
+    missed = ", ".join(sorted(set(every) - points))
+    return f"{len(points)} of {len(every)}" + (f" (not {missed})" if missed else "")
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from chaos import hooks
 from chaos.arena import Arena, arena
 from chaos.evidence import (
     Evidence,
     Meanwhile,
+    deaths_of,
     defects_of,
     events_of,
     gather,
@@ -23,7 +25,7 @@ from chaos.evidence import (
 from chaos.faults import couriers, deck, marked
 from chaos.faults.disk import DISK_FULL
 from chaos.nemesis import Nemesis
-from chaos.plan import kinds, plan, with_last, with_marked
+from chaos.plan import kinds, plan, with_early, with_last, with_marked
 from chaos.quiet import until_archived, until_quiet
 from chaos.sampler import Sampler
 from chaos.scale import Scale
@@ -54,6 +56,7 @@ def run(scale: Scale, wanted: frozenset[str], say: Say) -> Finished:
         planned = plan(world.scale, partial(deck, world.scale))
         planned = with_marked(planned, marked.cards(scale), scale)
         planned = with_last(planned, couriers.outages(scale), scale)
+        planned = with_early(planned, couriers.downs(scale), scale)
         say(f"{len(planned)} faults of {len(kinds(planned))} kinds in {scale.seconds:g} s")
         nemesis = Nemesis(world, planned)
         found = _broken_and_mended(world, nemesis, say)
@@ -79,8 +82,9 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
     say(f"everything is mended; {len(world.producer.log)} requests were put")
     if world.scale.forget_redis:
         say(recovered(world))
+    left = hooks.until_over(world, say)
     quiet = until_quiet(world, say)
-    quiet = replace(quiet, left=[*quiet.left, *until_archived(world)])
+    quiet = replace(quiet, left=[*left, *quiet.left, *until_archived(world)])
     sampler.stop()
     say(f"{'not ' if quiet.left else ''}quiet after {quiet.seconds:.1f} s")
     meanwhile = Meanwhile(
@@ -93,6 +97,7 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
         defects=defects_of(world),
         heard=heard_of(world),
         releases=releases_of(world),
+        deaths=deaths_of(world),
         kills={name: tuple(worker.kills) for name, worker in world.workers.items()},
     )
     return gather(world, meanwhile, quiet)

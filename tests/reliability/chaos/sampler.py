@@ -121,11 +121,7 @@ class Sampler:
         self._note(iter(pipeline.execute()), slugs, with_ends, began)
 
     def _note(
-        self,
-        answers: Iterator[Any],
-        slugs: Sequence[str],
-        with_ends: Collection[str],
-        began: float,
+        self, answers: Iterator[Any], slugs: Sequence[str], with_ends: Collection[str], began: float
     ) -> None:
         look = Look(time.monotonic(), {})
         for slug in slugs:

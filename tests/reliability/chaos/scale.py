@@ -6,14 +6,21 @@ the rates of the couriers `contract-*` are production's own.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from devstack.site.shapes.failures import SILENT, Failure
+from service.worker.deliveries.secret_box import new_key
 
 CALL_TIMEOUT = 2.0
 LEASE = 5.0
 GRACE = 3.0
 GUARD_MS = 50
+HOOKS_GUARD_MS = 20
+"""Production's own: of a rate of 0.98 that it leaves, 0.95 are judged."""
+
 MAX_AGE = 30.0
 ATTEMPTS = 8
 FIRST_RETRY, RETRY_CAP = 0.5, 3.0
@@ -43,8 +50,54 @@ LATENCY, JITTER = 0.02, 0.5
 """Seconds a courier takes for an answer when it behaves."""
 
 
-SHORT_SECONDS, LONG_SECONDS = 45.0, 180.0
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A receiver of webhooks: its service's name, how it behaves, and how often it is tried."""
+
+    name: str
+    behaviour: Mapping[str, object] = field(default_factory=dict)
+    attempts: int = 10
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it takes all that comes, sooner or later in its two seconds."""
+        return self.name.startswith(("well", "slow"))
+
+
+def _several(kind: str, count: int, attempts: int, **behaviour: object) -> list[Destination]:
+    return [Destination(f"{kind}{number}", behaviour, attempts) for number in range(count)]
+
+
+DOWN = "down"
+"""How the names of those begin that are away for a minute."""
+
+CATCHES_UP = 5
+"""Times the rate of the others these have: they rest for five minutes."""
+
+DESTINATIONS = (
+    *_several("well", 32, 10),
+    *_several("slow", 6, 10, latency=0.6, jitter=0.8),
+    *_several("fails", 4, 2, fault="status", status=500, share=0.3),
+    *_several("refuses", 4, 2, fault="status", status=404, share=0.3),
+    *_several(DOWN, 2, 10),
+    Destination("hangs", {"fault": "hang"}),
+    Destination("gone", {"fault": "status", "status": 410}),
+)
+HEARD = "heard-of"
+"""The courier of whose parcels all of these hear."""
+
+FILLED = 0.1
+"""In this part of a run its parcels change."""
+
+DRAINED = 0.75
+"""By this part of a run all is delivered, where nothing is in the way."""
+
+
+SHORT_SECONDS, LONG_SECONDS, HOOKS_SECONDS = 45.0, 180.0, 300.0
 """Of faults, where nobody says how many minutes."""
+
+HOOKS_GAP = (18.0, 28.0)
+"""Seconds between two faults of a run that delivers: in between all goes at its rate again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +107,8 @@ class Courier:
     `ids_only`: every request carries an id, so operations can be counted exactly. `by_hand`:
     numbers are pushed onto its list by hand; else its list may be deleted by hand. `away_seconds`:
     it answers 503 for the last so many seconds of the faults, and nothing else is done to it.
-    `together`: how many numbers it answers for in one call.
+    `together`: how many numbers it answers for in one call. `parcels`: if set, it is asked for so
+    many, each once, and for nothing else.
     """
 
     slug: str
@@ -66,6 +120,7 @@ class Courier:
     by_hand: bool = False
     away_seconds: float = 0.0
     together: int = 1
+    parcels: int = 0
 
 
 COURIERS = (
@@ -100,6 +155,18 @@ def couriers(
     return (*(replace(each, pace=each.pace * share) for each in every), *absent)
 
 
+def followed(deliveries: int, seconds: float) -> tuple[Courier, ...]:
+    """Make up the courier of which every destination hears; none where nothing is delivered.
+
+    Its parcels change in the first part of the run: from then on deliveries wait.
+    """
+    parcels = math.ceil(deliveries / len(DESTINATIONS))
+    pace = max(1.0, parcels / (FILLED * seconds))
+    rate = max(20, math.ceil(pace))
+    heard = Courier(HEARD, rate, rate, pace, ids_only=True, parcels=parcels)
+    return (heard,) if deliveries else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """One run. `seconds` is the length of the faults.
@@ -110,7 +177,8 @@ class Scale:
     as docs/reliability.md says: less is promised. MongoDB is away for `away_seconds`, once. With
     `sentinels` Redis is a pair of servers that three Sentinels watch, with `members` MongoDB is
     one of three, whose majority goes and comes. With `poison` each courier is asked for one number
-    of each of the POISONS, to the end of the run.
+    of each of the POISONS, to the end of the run. With `hooks` so many webhooks are delivered, and
+    only workers are killed and servers restarted.
     """
 
     seed: int = 1
@@ -128,6 +196,7 @@ class Scale:
     sentinels: bool = False
     members: bool = False
     poison: bool = False
+    hooks: int = 0
 
     @classmethod
     def short(cls, seed: int, seconds: float = SHORT_SECONDS, *, poison: bool = False) -> Scale:
@@ -143,7 +212,18 @@ class Scale:
     @property
     def present(self) -> tuple[Courier, ...]:
         """The couriers to which anything may be done at any time."""
-        return tuple(courier for courier in self.couriers if not courier.away_seconds)
+        return tuple(each for each in self.couriers if not each.away_seconds and not each.parcels)
+
+    @property
+    def service_rate(self) -> int:
+        """How many attempts a second each service allows: so that some wait most of the time."""
+        parcels = sum(courier.parcels for courier in self.couriers)
+        return max(1, round(parcels / ((DRAINED - FILLED) * self.seconds)))
+
+    def limits_of(self, destination: str) -> tuple[int, int]:
+        """How many attempts at once and in a second a service allows: more after a minute away."""
+        per_second = self.service_rate * (CATCHES_UP if destination.startswith(DOWN) else 1)
+        return 3 + 2 * per_second, per_second
 
     @property
     def outage_seconds(self) -> float:
@@ -172,6 +252,8 @@ class Scale:
             size += f" RATE={self.rate:g}"
         if self.away_seconds:
             size += f" AWAY={self.away_seconds:g}"
+        if self.hooks:
+            size += f" HOOKS={self.hooks}"
         if self.outage_seconds:
             size += f" OUTAGE={self.outage_seconds:g}"
         return f"make chaos SEED={self.seed} {size}{marked}"
@@ -182,7 +264,7 @@ def settings(scale: Scale, site_url: str) -> str:
     lines = [
         f"[worker]\nconcurrency = {CONCURRENCY}\ngrace_seconds = {GRACE}",
         f"[requests]\nmax_age_seconds = {MAX_AGE}",
-        f"[limits]\nguard_ms = {GUARD_MS}",
+        f"[limits]\nguard_ms = {HOOKS_GUARD_MS if scale.hooks else GUARD_MS}",
         f"call_timeout_seconds = {CALL_TIMEOUT}\nlease_seconds = {LEASE}",
         f"[retry]\nattempts = {ATTEMPTS}",
         f"first_seconds = {FIRST_RETRY}\ncap_seconds = {RETRY_CAP}",
@@ -198,4 +280,10 @@ def settings(scale: Scale, site_url: str) -> str:
         ]
         if courier.together > 1:
             lines.append(f"numbers_per_call = {courier.together}")
+    if scale.hooks:
+        allowed = f'networks = ["127.0.0.0/8"]\nhttp = true\nports = [{urlsplit(site_url).port}]'
+        lines += [
+            f'[webhooks]\nkeys = "{new_key("a")}"\ntimeout_seconds = {CALL_TIMEOUT}',
+            f"[webhooks.allowed.main]\n{allowed}",
+        ]
     return "\n".join(lines) + "\n"

@@ -37,7 +37,7 @@ def tallies(arena: Arena) -> dict[tuple[str, str], dict[str, int]]:
         successes, errors = client.mget("tracking:stats:successes", "tracking:stats:errors")
         found[TOTALS, ""] = {"SUCCESS": int(successes or 0), "ERROR": int(errors or 0)}
         for slug in slugs:
-            told = bucket["statistics"].find({"slug": slug or None})
+            told = bucket["statistics"].find({"slug": slug or None, "service": None})
             found["MongoDB", slug] = dict(
                 sum((Counter(each["counts"]) for each in told), Counter())
             )

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from chaos import outage, recovery
+from chaos import deliveries, outage, recovery
 from chaos.evidence import Document, Evidence
 from chaos.producer import Outcome, Put
 from chaos.scale import LEASE, MAX_AGE, REFUSED_ANSWERS, STEP_SECONDS
@@ -68,6 +68,7 @@ def breaches(found: Evidence) -> list[Breach]:
     """Everything that is wrong; empty for a good run."""
     emptied, stepped = found.scale.forget_redis, found.scale.step_clock
     judged = [*_lost(found), *_records(found), *_unexpected(found), *_defects(found)]
+    judged += [Breach(*each) for each in deliveries.breaches(found)]
     if not stepped:
         judged += [*_lives(found)]
     if not emptied:

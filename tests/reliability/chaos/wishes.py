@@ -129,6 +129,7 @@ class Wishes:
         self._courier = courier
         self._random = random.Random(f"{courier.slug}:{seed}")
         self._made: list[Wish] = []
+        self._count = 0
         self._crowd = [self._poison(begin) for begin in POISONS.values()] if poison else []
         shares = {
             kind: share
@@ -141,6 +142,11 @@ class Wishes:
         return self
 
     def __next__(self) -> Wish:
+        if most := self._courier.parcels:
+            self._count += 1
+            if self._count > most:
+                raise StopIteration
+            return self._new(Kind.NAMED)
         if self._crowd:
             return self._crowd.pop()
         (kind,) = self._random.choices(self._kinds, self._weights)

@@ -115,7 +115,9 @@ class Courier:
 class Clockwork:
     """One worker, one courier. Every call takes half a second. Nothing waits for real."""
 
-    def __init__(self, courier: Courier, sweep_seconds: float = 5.0) -> None:
+    def __init__(
+        self, courier: Courier, sweep_seconds: float = 5.0, retry: RetryRules | None = None
+    ) -> None:
         self.redis, self.courier = Redis(), courier
         self._sweep_seconds = sweep_seconds
         self.answered: dict[str, float] = {}
@@ -127,7 +129,7 @@ class Clockwork:
         rules = Rules()
         epoch: Any = SameEpoch()
         self._limiter = Limiter(way, Clock(), epoch, RuleBook(lambda _: rules), Policy())
-        self._retry, self._draw = RetryRules(), random.Random(1).random
+        self._retry, self._draw = retry or RetryRules(), random.Random(1).random
 
     @property
     def now(self) -> float:

@@ -23,7 +23,7 @@ SYNTAX = "ERR syntax error"
 
 def execute(space: Keyspace, name: str, args: Sequence[str]) -> Reply:
     """Do one command. Raises RefusedError where Redis would answer with an error."""
-    command = COMMANDS.get(name.upper())
+    command = COMMANDS.get(name) or COMMANDS.get(name.upper())
     if command is None:
         raise RefusedError(f"ERR unknown command '{name}' (tests/simulation/simulated/commands.py)")
     return command(space, args)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lupa.lua51 as lupa
+import msgspec
 
 from simulated.commands import execute
 from simulated.keyspace import Keyspace, Refusal, RefusedError, Status, score_text
@@ -27,6 +28,9 @@ SHRINKING = frozenset(
 """What else writes."""
 
 FULL = "OOM command not allowed when used memory > 'maxmemory'."
+PLAIN = frozenset((str, int))
+"""Replies that a script sees as they are."""
+
 PRELUDE = """
 local raw, decode, encode, null, sha1hex = ...
 redis, cjson = {}, { encode = encode, decode = decode, null = null }
@@ -92,9 +96,10 @@ class Scripting:
         if self._refuses(self._space, name.upper()):
             return self._lua.table_from({"err": FULL})
         try:
-            return self._write(execute(self._space, name, texts))
+            reply = execute(self._space, name, texts)
         except RefusedError as error:
             return self._lua.table_from({"err": str(error)})
+        return reply if type(reply) in PLAIN else self._write(reply)
 
     def _refuses(self, space: Keyspace, name: str) -> bool:
         """A full Redis looks at the first write of a script only."""
@@ -109,7 +114,8 @@ class Scripting:
             case None:
                 return False
             case list():
-                return self._lua.table_from([self._write(each) for each in reply])
+                told = [each if type(each) in PLAIN else self._write(each) for each in reply]
+                return self._lua.table_from(told)
             case Status(text):
                 return self._lua.table_from({"ok": text})
         return reply
@@ -133,6 +139,8 @@ class Scripting:
         return found
 
     def _decode(self, text: str) -> Any:
+        if text[:1] in {"{", "["} and "null" not in text and "\\u" not in text:
+            return self._lua.table_from(msgspec.json.decode(text), recursive=True)
         return self._table(json.loads(text.encode("latin-1").decode()))
 
     def _table(self, value: Any) -> Any:

@@ -22,6 +22,7 @@ from simulated.watch import Watch
 
 NEVER = -BEGAN
 RECHECKED = "R0"
+A_CHECK = "a check"
 LEFT = (
     *("wait_list", "wait_list_automatic", "wait_later", "wait_requests"),
     *("wait_inflight", "calls_leases"),
@@ -84,7 +85,7 @@ class Judge:
                 if self._left_of(kind, slug.slug):
                     return f"{kind}:{slug.slug} is not empty"
         unchecked = list(self._unchecked())
-        return f"a check of {unchecked[0]} is due" if unchecked else ""
+        return f"{A_CHECK} of {unchecked[0]} is due" if unchecked else ""
 
     def _is_hopeless(self, number: str) -> bool:
         """Whether no end is waited for, in a world with numbers that never succeed.

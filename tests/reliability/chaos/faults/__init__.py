@@ -7,11 +7,20 @@ from collections.abc import Sequence
 
 from chaos.faults import by_hand, couriers, disk, failovers, links, refusals, servers, workers
 from chaos.faults.card import Card
+from chaos.faults.workers import POINT
 from chaos.scale import Scale
+
+KILLS = frozenset(
+    f"{what} killed" for what in ("process", "worker", "beanstalkd", "redis", "mongodb")
+)
+"""What befalls a run that delivers webhooks, with fail points of theirs."""
 
 
 def deck(scale: Scale, deal: int, draw: random.Random) -> Sequence[Card]:
     """The cards of one deal; which worker or courier each of them hits is drawn."""
+    if scale.hooks:
+        every = (*workers.cards(scale, deal, draw), *servers.cards(scale, draw))
+        return [card for card in every if card.kind in KILLS or card.kind.startswith(POINT)]
     return [
         *workers.cards(scale, deal, draw),
         *servers.cards(scale, draw),

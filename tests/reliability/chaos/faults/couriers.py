@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from chaos.arena import Arena
 from chaos.faults.card import Card, Do, Undo
 from chaos.faults.workers import HANGING
-from chaos.scale import CALL_TIMEOUT, JITTER, LATENCY, Scale
+from chaos.scale import CALL_TIMEOUT, DESTINATIONS, DOWN, JITTER, LATENCY, Scale
 
 WAYS: tuple[tuple[str, Mapping[str, object], tuple[float, float]], ...] = (
     ("hangs", {"fault": "hang", "share": 0.4}, (1.0, 4.0)),
@@ -35,6 +35,7 @@ OF_SEVERAL: tuple[tuple[str, Mapping[str, object], tuple[float, float]], ...] = 
 
 LONG = frozenset({"hangs", "drips", "is slow"})
 AWAY = "courier away for long"
+DESTINATIONS_DOWN = "destinations down for a minute"
 NEVER_ENDING = frozenset({"hang", "drip"})
 
 
@@ -58,6 +59,28 @@ def outages(scale: Scale) -> Iterator[Card]:
         if lasts := courier.away_seconds:
             unavailable = _behave(courier.slug, {"fault": "status", "status": 503})
             yield Card(AWAY, frozenset({courier.slug}), (lasts, lasts), unavailable)
+
+
+def downs(scale: Scale) -> Iterator[Card]:
+    """Destinations that are away for a minute."""
+    if scale.hooks:
+        lasts = min(60.0, scale.seconds / 3)
+        names = frozenset(each.name for each in DESTINATIONS if each.name.startswith(DOWN))
+        yield Card(DESTINATIONS_DOWN, names, (lasts, lasts), _reset(names))
+
+
+def _reset(names: frozenset[str]) -> Do:
+    def do(arena: Arena, _: random.Random) -> Undo:
+        for name in names:
+            arena.site.behave(name, fault="reset")
+
+        def undo() -> None:
+            for name in names:
+                arena.site.behave(name)
+
+        return undo
+
+    return do
 
 
 def _behave(slug: str, behaviour: Mapping[str, object]) -> Do:

@@ -15,7 +15,7 @@ from chaos.faults.card import Card, Do, Undo
 from chaos.scale import CALL_TIMEOUT, LEASE, Scale
 from chaos.workers import Worker, wait_until
 from limits import keys
-from service.worker.wiring.failpoints import FailPoint
+from service.worker.wiring.failpoints import DeliveryPoint, FailPoint
 
 HANGING = "a hanging courier"
 """A worker frozen whole, parent included, may hold a call beyond its lease if the courier hangs
@@ -25,6 +25,7 @@ SILENCE = LEASE - CALL_TIMEOUT
 BOOT_PATIENCE = 20.0
 POINT_PATIENCE = 5.0
 LIST_PATIENCE = 10.0
+POINT = "fail point"
 DIED = "died "
 """Begins the mark of a fail point that killed a worker."""
 
@@ -49,9 +50,10 @@ def cards(scale: Scale, deal: int, draw: random.Random) -> Iterator[Card]:
         needs = {name, HANGING} if treat is _freeze_whole else {name}
         yield Card(kind, frozenset(needs), lasts, _on(name, treat))
     first = scale.seed + deal * scale.fail_points  # short runs begin elsewhere with each seed
-    for point in islice(cycle(FailPoint), first, first + scale.fail_points):
+    points = DeliveryPoint if scale.hooks else FailPoint
+    for point in islice(cycle(points), first, first + scale.fail_points):
         name = draw.choice(scale.names)
-        yield Card(f"fail point {point}", frozenset({name}), (4.0, 7.0), _armed(name, point))
+        yield Card(f"{POINT} {point}", frozenset({name}), (4.0, 7.0), _armed(name, point))
 
 
 def _on(name: str, treat: Treat) -> Do:
@@ -144,7 +146,7 @@ def _stall_log_reader(worker: Worker) -> Undo:
     return stop
 
 
-def _armed(name: str, point: FailPoint) -> Do:
+def _armed(name: str, point: FailPoint | DeliveryPoint) -> Do:
     def do(arena: Arena, draw: random.Random) -> Undo:
         worker = arena.workers[name]
         worker.stop()

@@ -1,13 +1,15 @@
 """Filling Redis with waiting requests through real admission, without a worker.
 
 The requests are admitted by the very class that a worker uses, many at once, in a process that does
-nothing else. One call of each courier is granted and kept: behind it everybody waits.
+nothing else. One call of each courier is granted and kept: behind it everybody waits. Operations
+that ended are written as scripts write them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 from limits.clock import Clock
@@ -95,3 +97,29 @@ def _wanted(names: Sequence[str], numbers: range, *, with_ids: bool) -> Iterator
         number, slug = Number(f"W{index:012}"), Slug(names[index % len(names)])
         identity = f"order-{index:08}" if with_ids else None
         yield TrackingRequest(slug, number, given=number, id=identity)
+
+
+NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
+NOW_MS = round(NOW.timestamp() * 1000)
+PARCEL_OPERATIONS = 10
+BATCH = 5_000
+
+
+def number_of(index: int) -> str:
+    """The parcel's number of an operation; some operations are of the same parcel."""
+    return f"9400111{index // PARCEL_OPERATIONS:015}"
+
+
+def status_of(index: int) -> tuple[str, str]:
+    """An operation's id and its status, as lua/lib/state.lua writes it."""
+    at_ms = NOW_MS - index
+    status = {
+        "status": "SUCCESS",
+        "tracking": f"usps:{number_of(index)}",
+        "at": at_ms,
+        "startedAt": "2026-03-01T12:00:00.000Z",
+        "finishedAt": "2026-03-01T12:00:00.212Z",
+        "output": {"tag": "InTransit", "subtag": "InTransit_003", "checkpoints": 12},
+        "attempts": [[at_ms, "answered", 200, 212]],
+    }
+    return f"order-{index:012}", json.dumps(status, separators=(",", ":"))

@@ -17,7 +17,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from benchmarks.script_times import ScriptTimes
+from benchmarks.redis_figures import ScriptTimes
 from limits import keys
 from limits.admin.cancel import Canceller
 from limits.admin.forget import Forgetter

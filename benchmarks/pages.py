@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.plan import Table
 from benchmarks.report import Report
 from benchmarks.svg import Axis, Line, plot
-from benchmarks.table import Table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "performance.md"

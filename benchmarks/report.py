@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.table import Table
+from benchmarks.plan import Table
 from devstack import find
 from devstack.errors import StackError
 

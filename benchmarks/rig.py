@@ -1,10 +1,16 @@
-"""Everything a run needs: the servers, the courier stub, the tubes; and it all clean again."""
+"""Everything a run needs: servers, courier stub, tubes; and it all clean again.
+
+A backlog that must last is put before the clock starts, and it comes the way every request comes:
+reserved, admitted, parked. So that the first calls are not over before the last request is parked,
+all couriers are paused meanwhile, as a courier's own 429 would do it.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,18 +22,19 @@ from redis import Redis
 
 from benchmarks import worker_tree
 from benchmarks.courier import Courier
-from benchmarks.cpu import Meter
-from benchmarks.tube import DRAINS, REQUESTS, Tubes
-from benchmarks.worker_tree import Addresses, Setting, WorkerTree
+from benchmarks.tube import DRAINS, REQUESTS, TubeError, Tubes
+from benchmarks.worker_tree import Addresses, Meter, Setting, WorkerTree
 from devstack import allocator
 from devstack.errors import NotUsable
 from devstack.kinds import Durability
 from devstack.nursery import Nursery
 from devstack.servers import Server
 from devstack.stack import Stack
+from limits import keys
 from service.config.load import load
 from service.operator.connections import collections_of
 from service.operator.services import Services
+from tracking.line import Line
 
 DATABASE = "bucket"
 
@@ -123,3 +130,37 @@ def _pid(server: Server) -> int:
     if server.pid is None:
         raise RuntimeError(f"{server.name} at {server.url} is not ours: its CPU cannot be read")
     return server.pid
+
+
+PAUSE_MS = 3_000
+REFRESH_SECONDS = 1.0
+LOOK_SECONDS = 0.05
+PATIENCE = 300.0
+
+
+def feed(rig: Rig, names: Sequence[str], bodies: Iterable[bytes]) -> float:
+    """Put `bodies` and return when all are parked, with the seconds that took.
+
+    The calls begin within PAUSE_MS. The worker must run and the tube be paused.
+    """
+    rig.tubes.put(REQUESTS, bodies)
+    pause(rig.redis, names)
+    began = refreshed = time.monotonic()
+    rig.tubes.pause(REQUESTS, 0)
+    while left := rig.tubes.left():
+        now = time.monotonic()
+        if now - began > PATIENCE:
+            raise TubeError(f"{left} requests are not parked after {PATIENCE:g} s")
+        if now - refreshed > REFRESH_SECONDS:
+            pause(rig.redis, names)
+            refreshed = now
+        time.sleep(LOOK_SECONDS)
+    return time.monotonic() - began
+
+
+def pause(redis: Redis, names: Iterable[str]) -> None:
+    """Let nobody call these couriers for PAUSE_MS from now."""
+    with redis.pipeline(transaction=False) as pipeline:
+        for name in names:
+            pipeline.set(keys.of_line(Line(name)).calls_paused, "benchmark", px=PAUSE_MS)
+        pipeline.execute()

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 
-from benchmarks.plan import Scenario
-from benchmarks.table import Table
+from benchmarks.plan import Scenario, Table
 
 
 @dataclass(slots=True)

@@ -7,10 +7,9 @@ import time
 
 from redis.asyncio import Redis
 
-from benchmarks.ended import BATCH, NOW_MS, status_of
-from benchmarks.plan import Plan, Scenario
+from benchmarks.filling import BATCH, NOW_MS, status_of
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import DATABASE, Rig, open_rig
-from benchmarks.table import Column, Table, Value
 from limits.archive import ToArchive
 from limits.keys import STATUS, TO_ARCHIVE
 from service.worker.results.connection import Store

@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 import time
 
-from benchmarks.cpu import Meter
 from benchmarks.filling import fill
-from benchmarks.plan import Plan, Scenario
-from benchmarks.redis_bytes import bytes_held
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
+from benchmarks.redis_figures import bytes_held
 from benchmarks.rig import Rig, open_rig, slugs
-from benchmarks.table import Column, Table, Value
 from benchmarks.tube import DRAINS, drain
-from benchmarks.worker_tree import Setting
+from benchmarks.worker_tree import Meter, Setting
 
 COLUMNS = (
     Column("waiting", "waiting"),

@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.courier import REPOSITORY, Courier
-from benchmarks.plan import Plan, Scenario
-from benchmarks.table import Column, Table, Value
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from devstack.nursery import Nursery
 
 COLUMNS = (

@@ -14,11 +14,10 @@ from itertools import chain
 from statistics import fmean
 
 from benchmarks.pace import Window, judge
-from benchmarks.plan import Plan, Scenario
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import Rig, open_rig, slugs
 from benchmarks.scenarios.baseline import bare_loop
 from benchmarks.scenarios.limited import ALLOWED, DELAY_MS, PAUSED
-from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS, TubeError, request, requests
 from benchmarks.worker_tree import Setting
 from devstack.judge import Call

@@ -10,11 +10,9 @@ import time
 from typing import Any
 
 from benchmarks.filling import end
-from benchmarks.plan import Plan, Scenario
-from benchmarks.redis_bytes import bytes_of_keys, bytes_of_tables
-from benchmarks.redis_traffic import traffic
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
+from benchmarks.redis_figures import bytes_of_keys, bytes_of_tables, traffic
 from benchmarks.rig import DATABASE, Rig, open_rig, slugs
-from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS, request
 from benchmarks.worker_tree import OPEN, Setting
 from limits.keys import EVENTS, HISTORY, STATUS, TO_ARCHIVE

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.cpu import spent
 from benchmarks.http_load import posts_per_second
-from benchmarks.plan import Plan, Scenario
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import Rig, open_rig
-from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS, requests
+from benchmarks.worker_tree import spent
 from devstack.nursery import Nursery
 from devstack.servers import free_port
 

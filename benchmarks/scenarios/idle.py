@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.cpu import pss
-from benchmarks.plan import Plan, Scenario
-from benchmarks.redis_traffic import traffic
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
+from benchmarks.redis_figures import traffic
 from benchmarks.rig import Rig, open_rig, slugs
-from benchmarks.table import Column, Table, Value
-from benchmarks.worker_tree import Setting
+from benchmarks.worker_tree import Setting, pss
 
 COLUMNS = (
     Column("slugs", "configured couriers"),

@@ -7,11 +7,9 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
-from benchmarks.feeding import PAUSE_MS, feed
 from benchmarks.pace import percentile, slugs_of, turnovers
-from benchmarks.plan import Plan, Scenario
-from benchmarks.rig import DATABASE, Rig, open_rig, slugs
-from benchmarks.table import Column, Table, Value
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
+from benchmarks.rig import DATABASE, PAUSE_MS, Rig, feed, open_rig, slugs
 from benchmarks.tube import REQUESTS, request, requests
 from benchmarks.worker_tree import Setting
 

@@ -12,12 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from benchmarks.feeding import PAUSE_MS, feed
 from benchmarks.pace import Allowed, Window, judge
-from benchmarks.plan import Plan, Scenario
-from benchmarks.redis_traffic import traffic
-from benchmarks.rig import Rig, open_rig, slugs
-from benchmarks.table import Column, Table, Value
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
+from benchmarks.redis_figures import traffic
+from benchmarks.rig import PAUSE_MS, Rig, feed, open_rig, slugs
 from benchmarks.tube import REQUESTS, requests
 from benchmarks.worker_tree import Setting
 

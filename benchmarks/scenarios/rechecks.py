@@ -7,9 +7,8 @@ import datetime as dt
 import time
 from collections.abc import Iterator, Sequence
 
-from benchmarks.plan import Plan, Scenario
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import DATABASE, Rig, open_rig, slugs
-from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS
 from service.worker.results.connection import Store
 from service.worker.results.database import Document, Names

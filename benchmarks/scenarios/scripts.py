@@ -13,13 +13,11 @@ from contextlib import suppress
 
 from redis.asyncio import Redis
 
+from benchmarks.asks import ask_line, ask_others
 from benchmarks.long_line import open_line
-from benchmarks.long_line_asks import ask_line
-from benchmarks.other_asks import ask_others
-from benchmarks.plan import Plan, Scenario
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
+from benchmarks.redis_figures import ScriptTimes, Times, summed_up
 from benchmarks.rig import Rig, open_rig
-from benchmarks.script_times import ScriptTimes, Times, summed_up
-from benchmarks.table import Column, Table, Value
 
 LENGTHS = (10_000, 100_000, 1_000_000)
 ROUNDS = 2

@@ -16,13 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from benchmarks.feeding import PAUSE_MS, feed
 from benchmarks.pace import Window, judge
-from benchmarks.plan import Plan, Scenario
-from benchmarks.rig import DATABASE, Rig, open_rig, slugs
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
+from benchmarks.rig import DATABASE, PAUSE_MS, Rig, feed, open_rig, slugs
 from benchmarks.scenarios.limited import ALLOWED, DELAY_MS, PAUSED, Spans
 from benchmarks.scenarios.unlimited import Unfinished, medians
-from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS, requests
 from benchmarks.worker_tree import OPEN, Setting
 from devstack.judge import Call

@@ -12,10 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.plan import Plan, Scenario
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import Medium, Rig, open_rig, slugs
 from benchmarks.scenarios.baseline import bare_loop
-from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS, requests
 from benchmarks.worker_tree import OPEN, Setting
 from devstack.kinds import Durability

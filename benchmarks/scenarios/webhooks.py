@@ -20,15 +20,13 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.courier_stub import FEED_BODY, HOST
-from benchmarks.feeding import PAUSE_MS, feed
 from benchmarks.pace import Window, judge, percentile
-from benchmarks.plan import Plan, Scenario
-from benchmarks.redis_bytes import bytes_held
-from benchmarks.rig import DATABASE, Rig, open_rig, slugs
+from benchmarks.plan import Column, Plan, Scenario, Table, Value
+from benchmarks.redis_figures import bytes_held
+from benchmarks.rig import DATABASE, PAUSE_MS, Rig, feed, open_rig, slugs
 from benchmarks.scenarios.baseline import bare_loop
 from benchmarks.scenarios.limited import ALLOWED, DELAY_MS, PAUSED, Spans
 from benchmarks.scenarios.unlimited import medians
-from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS, request, requests
 from benchmarks.worker_tree import OPEN, Setting
 from devstack.judge import Call

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-from collections.abc import Callable
 from pathlib import Path
 
+from service.config import schema
 from service.console import settings
 from service.console.arguments import (
     Exit,
     Options,
     Parser,
-    Run,
     UsageError,
     account_of,
     add_actions,
@@ -35,12 +34,12 @@ def account_arguments(parser: Parser) -> None:
     """Add the actions of `account`."""
     removed = "Remove an account, end its keys and services; its name is not given again."
     actions = {
-        "add": ("Add an account.", _on_stores(_add_account)),
-        "list": ("List all accounts.", _on_stores(_list_accounts)),
-        "remove": (removed, _on_stores(_remove_account)),
-        "set": ("Set where alerts about its webhooks go.", _on_stores(_set_account)),
+        "add": ("Add an account.", _add_account),
+        "list": ("List all accounts.", _list_accounts),
+        "remove": (removed, _remove_account),
+        "set": ("Set where alerts about its webhooks go.", _set_account),
     }
-    for action, each in add_actions(parser, actions).items():
+    for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action != "list":
             text = "1 to 20 of a-z 0-9"
             each.add_argument("name", type=account_of, metavar="NAME", help=text)
@@ -56,15 +55,12 @@ def key_arguments(parser: Parser) -> None:
     """Add the actions of `key`."""
     listed = "List keys, by their first characters, with those that have ended."
     actions = {
-        "add": ("Make a key and show it, this once.", _on_stores(_add_key)),
-        "list": (listed, _on_stores(_list_keys)),
-        "revoke": ("End a key now; doors notice within 5 seconds.", _on_stores(_revoke_key)),
-        "rotate": (
-            "Make a key like another one, which works on for a while.",
-            _on_stores(_rotate_key),
-        ),
+        "add": ("Make a key and show it, this once.", _add_key),
+        "list": (listed, _list_keys),
+        "revoke": ("End a key now; doors notice within 5 seconds.", _revoke_key),
+        "rotate": ("Make a key like another one, which works on for a while.", _rotate_key),
     }
-    for action, each in add_actions(parser, actions).items():
+    for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action in {"add", "list"}:
             account = each.add_argument("account", type=account_of, metavar="ACCOUNT")
             account.help = "whose; main is always there"
@@ -105,27 +101,14 @@ def scopes_of(text: str) -> tuple[str, ...]:
     return tuple(each for each in SCOPES if each in named)
 
 
-def _on_stores(act: Callable[[connections.Collections, Options], int]) -> Run:
-    """Do an act on the collections of MongoDB; what it refuses is a mistake in the command."""
-
-    def run(options: Options) -> int:
-        try:
-            with connections.collections_of(settings.loaded(options).config) as stores:
-                return act(stores, options)
-        except accounts.NotDone as error:
-            raise UsageError(str(error)) from error
-
-    return run
-
-
-def _add_account(stores: connections.Collections, options: Options) -> int:
+def _add_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     accounts.add_account(stores, options.name)
     words = f"{options.name} is added; `python worker.py key add {options.name} --scope ingest`"
     tell({"account": options.name}, words, as_json=options.json)
     return Exit.DONE
 
 
-def _list_accounts(stores: connections.Collections, options: Options) -> int:
+def _list_accounts(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     found = accounts.accounts(stores)
     if options.json:
         for each in found:
@@ -150,7 +133,7 @@ def alerts_of(text: str) -> str:
     return "" if address == "none" else address
 
 
-def _set_account(stores: connections.Collections, options: Options) -> int:
+def _set_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     address = alerts_of(options.alerts)
     accounts.set_alerts(stores, options.name, address)
     where = f"go to {address}" if address else "go to nobody by mail"
@@ -159,13 +142,15 @@ def _set_account(stores: connections.Collections, options: Options) -> int:
     return Exit.DONE
 
 
-def _remove_account(stores: connections.Collections, options: Options) -> int:
+def _remove_account(
+    options: Options, config: schema.Config, stores: connections.Collections
+) -> int:
     name, is_there = options.name, accounts.may_be_removed(stores, options.name)
     question = f"Remove the account {name} for ever, and end its keys and services?"
     if is_there and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
     # First, so that all is repeated where this fails; then those that somebody made meanwhile.
-    who, of = audit.Operator(), services.Services(settings.loaded(options).config, stores)
+    who, of = audit.Operator(), services.Services(config, stores)
     gone = of.end(who, name) if is_there else 0
     ended = accounts.remove_account(stores, name)
     gone += of.end(who, name)
@@ -176,14 +161,14 @@ def _remove_account(stores: connections.Collections, options: Options) -> int:
     return Exit.DONE
 
 
-def _add_key(stores: connections.Collections, options: Options) -> int:
+def _add_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     made = accounts.add_key(
         stores, options.account, tuple(map(keys.Scope, options.scope)), _signing_of(options)
     )
     return _show(made, f"a key of {options.account}, good for {', '.join(options.scope)}", options)
 
 
-def _list_keys(stores: connections.Collections, options: Options) -> int:
+def _list_keys(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     found = accounts.keys(stores, options.account)
     if options.json:
         for each in found:
@@ -214,7 +199,7 @@ def _list_keys(stores: connections.Collections, options: Options) -> int:
     return Exit.DONE
 
 
-def _revoke_key(stores: connections.Collections, options: Options) -> int:
+def _revoke_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     prefix = options.key[: keys.PREFIX_CHARACTERS]
     accounts.revoke_key(stores, prefix)
     words = f"{prefix}… has ended; doors notice within 5 s, while MongoDB answers them"
@@ -222,7 +207,7 @@ def _revoke_key(stores: connections.Collections, options: Options) -> int:
     return Exit.DONE
 
 
-def _rotate_key(stores: connections.Collections, options: Options) -> int:
+def _rotate_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     prefix = options.key[: keys.PREFIX_CHARACTERS]
     made = accounts.rotate_key(stores, prefix, options.keep)
     return _show(made, f"the successor of {prefix}…, which ends in {span(options.keep)}", options)

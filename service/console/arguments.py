@@ -20,6 +20,7 @@ WIDTH = 79
 Parser: TypeAlias = argparse.ArgumentParser
 Options: TypeAlias = argparse.Namespace
 P = TypeVar("P", bound=Parser)
+Act = TypeVar("Act")
 Run: TypeAlias = Callable[[Options], int]
 """Runs a verb or one of its actions; returns the exit code."""
 
@@ -78,15 +79,17 @@ def below(parser: P) -> P:
     return with_epilog(parser)
 
 
-def add_actions(parser: Parser, actions: Mapping[str, tuple[str, Run]]) -> dict[str, Parser]:
-    """Add the actions of a verb, each with its help and what runs it; all offer JSON."""
+def add_actions(
+    parser: Parser, actions: Mapping[str, tuple[str, Act]], runs: Callable[[Act], Run]
+) -> dict[str, Parser]:
+    """Add the actions of a verb, each with its help and its act, which `runs` makes run."""
     added = parser.add_subparsers(
         title="actions", metavar="ACTION", required=True, parser_class=argparse.ArgumentParser
     )
     parsers = {}
-    for name, (text, run) in actions.items():
+    for name, (text, act) in actions.items():
         parsers[name] = below(added.add_parser(name, help=in_list(text), description=text))
-        parsers[name].set_defaults(run=run)
+        parsers[name].set_defaults(run=runs(act))
     return parsers
 
 

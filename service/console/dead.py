@@ -18,7 +18,6 @@ from service.console.arguments import (
     Exit,
     Options,
     Parser,
-    Run,
     UsageError,
     add_actions,
     add_json,
@@ -27,7 +26,7 @@ from service.console.arguments import (
     from_one_on,
     named,
 )
-from service.console.output import agreed, moment, note, say, say_json, table, tell
+from service.console.output import agreed, moment, note, say, say_json, summed, table
 from service.operator import catalogue, connections, dead, look, producer, resend
 from tracking.errors import MalformedJob, StoreError
 
@@ -42,12 +41,12 @@ Line: TypeAlias = "Callable[[resend.ResendTarget, str | None], str]"
 def dead_arguments(parser: Parser) -> None:
     """Add the actions of `dead`."""
     actions = {
-        "list": ("List records, newest first.", _on_records(_list_records)),
-        "show": ("Show all of one record.", _on_records(_show_record)),
-        "kick": ("Put the requests again, then delete their records.", _on_records(_kick)),
-        "delete": ("Delete records and their buried jobs.", _on_records(_delete)),
+        "list": ("List records, newest first.", _list_records),
+        "show": ("Show all of one record.", _show_record),
+        "kick": ("Put the requests again, then delete their records.", _kick),
+        "delete": ("Delete records and their buried jobs.", _delete),
     }
-    for action, each in add_actions(parser, actions).items():
+    for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action == "show":
             each.add_argument("ids", nargs=1, metavar="ID")
         else:
@@ -64,30 +63,17 @@ def dead_arguments(parser: Parser) -> None:
         add_json(each)
 
 
-def _on_records(act: Callable[[Options, schema.Config, connections.Collections], int]) -> Run:
-    """Do an act on the records; 1 when nothing was found or not all of it was done."""
-
-    def run(options: Options) -> int:
-        config = settings.loaded(options).config
-        if getattr(options, "slug", None):
-            options.slug = _resolved(options.slug, catalogue.Catalogue(config))
-        with connections.collections_of(config) as stores:
-            return act(options, config, stores)
-
-    return run
-
-
-def _resolved(text: str, couriers: catalogue.Catalogue) -> str:
+def _resolved(text: str | None, config: schema.Config) -> str | None:
     """Resolve an alias. A courier that nobody has is no error: requests for it die too."""
     try:
-        return couriers.resolve(text)[0]
+        return text and catalogue.Catalogue(config).resolve(text)[0]
     except MalformedJob as error:
         note(error.detail)
         return text
 
 
-def _list_records(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    wanted = dead.Filter(slug=options.slug, reason=options.reason)
+def _list_records(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    wanted = dead.Filter(slug=_resolved(options.slug, config), reason=options.reason)
     documents = dead.find(stores.dead, wanted, options.limit)
     if options.json:
         for document in documents:
@@ -140,7 +126,7 @@ def _written(value: Any) -> str:
 
 
 def _kick(options: Options, config: schema.Config, stores: connections.Collections) -> int:
-    documents, missing = _chosen(options, stores)
+    documents, missing = _chosen(options, config, stores)
     # What is named by its id is meant; how many a filter means, nobody knows before.
     named = options.yes or bool(options.ids)
     if documents and not agreed(f"Put {_counted(documents)} again?", yes=named):
@@ -152,11 +138,11 @@ def _kick(options: Options, config: schema.Config, stores: connections.Collectio
 
     targets = list(map(resend.of_record, documents))
     done, failed = _resend_all(targets, config, stores, line)
-    return _summed(options, "kicked", done, failed + missing)
+    return summed("kicked", done, failed + missing, as_json=options.json)
 
 
 def _delete(options: Options, config: schema.Config, stores: connections.Collections) -> int:
-    documents, missing = _chosen(options, stores)
+    documents, missing = _chosen(options, config, stores)
     question = f"Delete {_counted(documents)} for ever, with the buried jobs?"
     if documents and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
@@ -168,15 +154,17 @@ def _delete(options: Options, config: schema.Config, stores: connections.Collect
             except StoreError as error:
                 failed += 1
                 note(f"{document['_id']}: {error}")
-    return _summed(options, "deleted", done, failed + missing)
+    return summed("deleted", done, failed + missing, as_json=options.json)
 
 
-def _chosen(options: Options, stores: connections.Collections) -> tuple[list[dead.Document], int]:
+def _chosen(
+    options: Options, config: schema.Config, stores: connections.Collections
+) -> tuple[list[dead.Document], int]:
     """Find what is meant, and count the ids that no record has; names them on standard error."""
     narrowed = bool(options.ids or options.slug or options.reason)
     if narrowed == options.all:
         raise UsageError("say which: ids, --slug or --reason, or --all by itself")
-    wanted = dead.Filter(tuple(options.ids), options.slug, options.reason)
+    wanted = dead.Filter(tuple(options.ids), _resolved(options.slug, config), options.reason)
     found = dead.find(stores.dead, wanted)
     if not found and not options.ids:
         _note_nothing_fits(stores)
@@ -184,12 +172,6 @@ def _chosen(options: Options, stores: connections.Collections) -> tuple[list[dea
     for identity in missing:
         note(f"{identity}: {_NO_SUCH}")
     return found, len(missing)
-
-
-def _summed(options: Options, verb: str, done: int, failed: int) -> int:
-    words = f"{verb} {done}, failed {failed}"
-    tell({verb: done, "failed": failed}, words, as_json=options.json)
-    return Exit.DONE if done and not failed else Exit.NEGATIVE
 
 
 def resend_arguments(parser: Parser) -> None:
@@ -227,7 +209,7 @@ def run_resend(options: Options) -> int:
         if targets and not agreed(f"Resend {_counted(targets)}?", yes=options.yes or is_named):
             return Exit.NEGATIVE
         done, failed = _resend_all(targets, config, stores, _json_line if options.json else _line)
-    return _summed(options, "resent", done, failed)
+    return summed("resent", done, failed, as_json=options.json)
 
 
 def _resend_all(

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from service.config import schema
 from service.console import settings
 from service.console.arguments import (
     Exit,
     Options,
     Parser,
-    Run,
     UsageError,
     account_of,
     add_actions,
@@ -22,7 +22,7 @@ from service.console.arguments import (
     from_one_on,
     named,
 )
-from service.console.output import agreed, moment, note, say, say_json, table, tell
+from service.console.output import agreed, moment, note, say, say_json, summed, table
 from service.operator import accounts, audit, connections, deliveries, services
 from tracking.request import MAIN
 
@@ -40,15 +40,12 @@ EVENTS = (
 def delivery_arguments(parser: Parser) -> None:
     """Add the actions of `delivery`."""
     actions = {
-        "list": ("List deliveries, those of the newest events first.", _on_stores(_list)),
-        "show": ("Show all of a delivery: its body and its attempts.", _on_stores(_show)),
-        "resend": (
-            "Send deliveries again, now; by a filter those that are dead or held.",
-            _on_stores(_resend),
-        ),
-        "cancel": ("Send deliveries no more.", _on_stores(_cancel)),
+        "list": ("List deliveries, those of the newest events first.", _list),
+        "show": ("Show all of a delivery: its body and its attempts.", _show),
+        "resend": ("Send deliveries again, now; by a filter those that are dead or held.", _resend),
+        "cancel": ("Send deliveries no more.", _cancel),
     }
-    for action, each in add_actions(parser, actions).items():
+    for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action != "list":
             many = {"show": None, "resend": "*", "cancel": "+"}[action]
             each.add_argument("ids" if many else "id", nargs=many, metavar="ID")
@@ -77,25 +74,8 @@ def _add_filter(parser: Parser) -> None:
     parser.add_argument("--until", type=aged, metavar="DURATION", help=text)
 
 
-def _on_stores(act: Callable[[connections.Collections, Options], int]) -> Run:
-    """Do an act on the collections; what a filter names wrongly is a mistake in the command."""
-
-    def run(options: Options) -> int:
-        config = settings.loaded(options).config
-        with connections.collections_of(config) as stores:
-            if getattr(options, "service", None):
-                of = services.Services(config, stores)
-                try:
-                    options.service = of.named(options.account, options.service).id
-                except accounts.NotDone as error:
-                    raise UsageError(str(error)) from error
-            return act(stores, options)
-
-    return run
-
-
-def _list(stores: connections.Collections, options: Options) -> int:
-    found = deliveries.deliveries_of(stores, _which(options), options.limit)
+def _list(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    found = deliveries.deliveries_of(stores, _which(options, config, stores), options.limit)
     names = deliveries.names_of_services(stores, found)
     if options.json:
         for each in found:
@@ -124,7 +104,7 @@ def _row(each: Delivery, service: str) -> tuple[str, ...]:
     )
 
 
-def _show(stores: connections.Collections, options: Options) -> int:
+def _show(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     try:
         told = deliveries.show(stores, options.account, options.id)
     except deliveries.UnknownDelivery as error:
@@ -157,14 +137,14 @@ def _attempt(each: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _resend(stores: connections.Collections, options: Options) -> int:
+def _resend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     given = (options.service, options.state, options.event, options.parcel)
     is_filter = any((*given, options.since, options.until))
     if bool(options.ids) + is_filter + options.all != 1:
         raise UsageError("say which: ids, or --service, --state, --since …, or --all by itself")
     if options.ids:
         return _each(stores, options, "resent", deliveries.resend)
-    which = _which(options)
+    which = _which(options, config, stores)
     count = deliveries.count_failed(stores, which)
     if not count:
         note("no delivery fits this; `delivery list` shows them")
@@ -175,12 +155,10 @@ def _resend(stores: connections.Collections, options: Options) -> int:
     came = deliveries.resend_all(stores, audit.Operator(), which, math.inf)
     for identity, why in came.failures.items():
         note(f"{identity}: {why}")
-    words = f"resent {came.done}, failed {came.failed}"
-    tell({"resent": came.done, "failed": came.failed}, words, as_json=options.json)
-    return Exit.DONE if came.done and not came.failed else Exit.NEGATIVE
+    return summed("resent", came.done, came.failed, as_json=options.json)
 
 
-def _cancel(stores: connections.Collections, options: Options) -> int:
+def _cancel(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     return _each(stores, options, "cancelled", deliveries.cancel)
 
 
@@ -200,19 +178,19 @@ def _each(
             failed += 1
         else:
             done += 1
-    tell({verb: done, "failed": failed}, f"{verb} {done}, failed {failed}", as_json=options.json)
-    return Exit.DONE if done and not failed else Exit.NEGATIVE
+    return summed(verb, done, failed, as_json=options.json)
 
 
-def _which(options: Options) -> Which:
-    now = dt.datetime.now(dt.UTC)
+def _which(options: Options, config: schema.Config, stores: connections.Collections) -> Which:
+    """Read a filter; raises NotDone for a service that is not there."""
+    now, of = dt.datetime.now(dt.UTC), services.Services(config, stores)
 
     def ago(seconds: float | None) -> dt.datetime | None:
         return now - dt.timedelta(seconds=seconds) if seconds else None
 
     return deliveries.Which(
         options.account,
-        options.service,
+        options.service and of.named(options.account, options.service).id,
         deliveries.DeliveryState(options.state) if options.state else None,
         deliveries.EventName(options.event) if options.event else None,
         options.parcel,

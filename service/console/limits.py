@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from service.console import settings
-from service.console.arguments import Exit, Options, Parser, UsageError, add_actions, add_json
+from service.console.arguments import (
+    Exit,
+    Options,
+    Parser,
+    UsageError,
+    add_actions,
+    add_json,
+)
 from service.console.output import say, say_json, table
 from service.operator import audit, catalogue, connections, limits
 
@@ -22,7 +29,7 @@ def limits_arguments(parser: Parser) -> None:
         "set": ("Set limits over config.toml: they hold at once, for all workers.", run),
         "reset": ("Let config.toml hold again.", run),
     }
-    for action, each in add_actions(parser, actions).items():
+    for action, each in add_actions(parser, actions, settings.on_stores).items():
         each.set_defaults(action=action)
         optional = "?" if action == "show" else None
         each.add_argument("slug", metavar="SLUG", nargs=optional, help="the courier")
@@ -39,20 +46,18 @@ def limits_arguments(parser: Parser) -> None:
         add_json(each)
 
 
-def run(options: Options) -> int:
+def run(options: Options, config: Config, stores: connections.Collections) -> int:
     """Show, set or reset; 1 where workers do not go by what is shown."""
-    config = settings.loaded(options).config
     couriers = catalogue.Catalogue(config)
     slugs = [couriers.resolve(options.slug)[0]] if options.slug else list(couriers.slugs)
     wishes = _wishes(options)
     if isinstance(wishes, Mapping):
         _check_together(config, slugs[0], wishes)
-    with connections.collections_of(config) as stores:
-        if wishes is None:
-            return _say(limits.limits_of(config, stores, slugs), as_json=options.json)
-        target = {"slug": slugs[0], "limits": wishes}
-        with audit.recorded(stores.audit, audit.Operator(), f"limits {options.action}", target):
-            found = limits.change(config, stores, slugs[0], wishes)
+    if wishes is None:
+        return _say(limits.limits_of(config, stores, slugs), as_json=options.json)
+    target = {"slug": slugs[0], "limits": wishes}
+    with audit.recorded(stores.audit, audit.Operator(), f"limits {options.action}", target):
+        found = limits.change(config, stores, slugs[0], wishes)
     code = _say([found], as_json=options.json)
     if not options.json:
         say("new calls go by it now; a quota counts the calls that start from now on")

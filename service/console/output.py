@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from service.console.arguments import UsageError
+from service.console.arguments import Exit, UsageError
 from service.observe.redact import printable
 
 
@@ -33,6 +33,12 @@ def tell(members: dict[str, Any], words: str, *, as_json: bool) -> None:
         say_json(members)
     else:
         say(words)
+
+
+def summed(verb: str, done: int, failed: int, *, as_json: bool) -> int:
+    """Print how many were done and how many not; 1 where not all of it was done, or nothing."""
+    tell({verb: done, "failed": failed}, f"{verb} {done}, failed {failed}", as_json=as_json)
+    return Exit.DONE if done and not failed else Exit.NEGATIVE
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

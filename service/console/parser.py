@@ -68,7 +68,6 @@ MODULES: Mapping[str, str] = MappingProxyType(
         "resume": "pause",
         "resend": "dead",
         "purge": "forget",
-        "config": "settings",
     }
 )
 """The modules of verbs in `service.console`, where a module has not the name of the verb."""

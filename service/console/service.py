@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from service.config import schema
 from service.console import settings
 from service.console.arguments import (
     Exit,
@@ -26,7 +27,7 @@ from service.console.arguments import (
     seconds_of,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import accounts, audit, connections, service_view, services
+from service.operator import audit, connections, service_view, services
 from tracking.request import MAIN
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ def service_arguments(parser: Parser) -> None:
         ),
         "test": ("Send an event that says that it is a test.", _on_services(_test)),
         "key": ("Print a new key for [webhooks] keys.", _key),
-        "seal": ("Encrypt all secrets by the first of [webhooks] keys.", _seal),
+        "seal": ("Encrypt all secrets by the first of [webhooks] keys.", settings.on_stores(_seal)),
     }
-    for action, each in add_actions(parser, actions).items():
+    for action, each in add_actions(parser, actions, lambda run: run).items():
         if action in {"key", "seal"}:
             _add_name_of_key(each, action)
             continue
@@ -145,17 +146,9 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _on_services(act: Callable[[services.Services, Options], int]) -> Run:
-    """Do an act on services; what it refuses is a mistake in the command."""
-
-    def run(options: Options) -> int:
-        config = settings.loaded(options).config
-        try:
-            with connections.collections_of(config) as stores:
-                return act(services.Services(config, stores), options)
-        except accounts.NotDone as error:
-            raise UsageError(str(error)) from error
-
-    return run
+    return settings.on_stores(
+        lambda options, config, stores: act(services.Services(config, stores), options)
+    )
 
 
 def _who(options: Options) -> tuple[audit.Operator, Account, str]:
@@ -264,14 +257,9 @@ def _key(options: Options) -> int:
     return Exit.DONE
 
 
-def _seal(options: Options) -> int:
+def _seal(_: Options, config: schema.Config, stores: connections.Collections) -> int:
     """Encrypt secrets again, so that an older key can be taken out."""
-    config = settings.loaded(options).config
-    try:
-        with connections.collections_of(config) as stores:
-            sealed, closed = services.seal_again(config, stores, audit.Operator())
-    except accounts.NotDone as error:
-        raise UsageError(str(error)) from error
+    sealed, closed = services.seal_again(config, stores, audit.Operator())
     note(f"encrypted by the first key: {sealed}")
     if not closed:
         return Exit.DONE

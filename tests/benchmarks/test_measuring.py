@@ -22,11 +22,10 @@ from benchmarks import courier_stub
 from benchmarks.__main__ import main
 from benchmarks.courier import Courier
 from benchmarks.courier_stub import feed
-from benchmarks.cpu import Meter, tree
 from benchmarks.pages import PAGE
 from benchmarks.report import Report
 from benchmarks.tube import REQUESTS, Tubes, requests
-from benchmarks.worker_tree import Addresses, Setting, configuration
+from benchmarks.worker_tree import Addresses, Meter, Setting, configuration, tree
 from couriers.json_feed import parse
 from devstack.nursery import Nursery
 from devstack.servers import Server

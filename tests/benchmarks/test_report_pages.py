@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pages import BEGIN, END, PAGE, NoMarkers, between_markers, markdown, write_docs
+from benchmarks.plan import Column, Table, shown
 from benchmarks.report import Report
-from benchmarks.table import Column, Table, shown
 
 PACE = Table(
     "limited",

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from redis import Redis
 
-from benchmarks import redis_bytes
+from benchmarks import redis_figures
 from benchmarks.filling import fill
-from benchmarks.redis_bytes import bytes_held, bytes_of_keys, bytes_of_tables
+from benchmarks.redis_figures import bytes_held, bytes_of_keys, bytes_of_tables
 from benchmarks.rig import slugs
 
 UNFINISHED = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1000000\r\n" + b"x" * 500_000
@@ -46,7 +46,7 @@ def test_what_redis_keeps_for_its_clients_weighs_nothing(redis: Redis, redis_url
 def test_every_key_of_a_pattern_is_weighed_with_all_of_its_members(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_bytes, "PAGE", 10)  # some pages
+    monkeypatch.setattr(redis_figures, "PAGE", 10)  # some pages
     redis.mset({f"text-{index}": "x" * index for index in range(100)})
     redis.hset("hash-0", mapping={f"{index}": "x" * index for index in range(1_000)})
     each = {name: redis.memory_usage(name, samples=0) or 0 for name in redis.scan_iter()}

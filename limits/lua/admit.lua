@@ -11,13 +11,13 @@ ARGV     behind the reports, see lib/batch.lua:
            request and stored for its account; or empty
 
 Uses     context: digits, quiet_until
-         memory: count_open, drop_ended
+         memory: count_open, drop_ended, waits
          state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in, status, tally,
            tally_call
          record: fresh, join, read_record, serves, supersede, wait_again, waiting_record, write_record
          lanes: opening
          waiting: move_due, nobody_waits, operations_waiting, push_last, put_behind, put_head, put_tail,
-           take_out, too_late, waits
+           take_out, too_late
          flight: grant, grant_new, granted_before
          filling: company_ends, hurry_of
          taking: ask_by, call_drainer, drainer, raise_flag

@@ -6,11 +6,11 @@ ARGV     behind the reports, see lib/batch.lua:
   number   empty: tell of the line
   itself   1: of an operation that waits, so a call that runs for the number need not be its own
 
-Uses     memory: average_time, entries, later, order
+Uses     memory: average_time, entries, later, numbers, order, waits
          record: read_record
          brake: calls_alone, paused_us
          lanes: in_share, starts_at
-         waiting: list_of, nobody_waits, numbers, numbers_before, turns_before, waits
+         waiting: list_of, nobody_waits, numbers_before, turns_before
          flight: running
          filling: leading
 

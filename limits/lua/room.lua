@@ -8,10 +8,10 @@ ARGV     behind the reports, see lib/batch.lua:
   most     no more are to be put
   within   ms
 
-Uses     memory: open_operations, signs
+Uses     memory: numbers, open_operations, signs
          brake: calls_alone, paused_us
          lanes: in_share, starts_at
-         waiting: numbers, turns_before
+         waiting: turns_before
 
 Returns  {now, room}
 ]]

@@ -6,11 +6,11 @@ ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
 Uses     context: quiet_until
-         memory: clamp, drop_ended, entries, later, members, nothing_is_open
+         memory: clamp, drop_ended, entries, later, members, nothing_is_open, waits
          state: open_among, tally_call
          record: record_in, rest_of, write_record
          brake: patience_ends
-         waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands, waits
+         waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands
          flight: gathered, granted_before, half_of, land_to_wait, lead_of, leads, put_in_flight, running
          groups: wanted
          taking: at_rest, call_drainer, raise_flag

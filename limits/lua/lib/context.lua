@@ -103,7 +103,7 @@ do
         line = name, slug = courier, at = at, names = names_of(list, name, courier),
         counts = {}, ended = {}, sizes = {}, clamped = {}, dropped = {}, changed = {}, entries = {},
         groups = false, landed = false,
-        signs = false, order = false, later = false, average = false,
+        signs = false, order = false, waits = false, later = false, average = false,
         listed = false, moved = false, busy = false, leased = false, started = false, flagged = false,
         company = false,
       }

@@ -8,6 +8,7 @@ known     remembers                                   asked with    set or forgo
 calm      nobody waits, drains; nothing is paused     EXISTS        set_sign, a list, …_no_calm
 signs     pauses, brake, drainer, flag                MGET          set_sign, delete_signs
 entries   of the two lists, gaps too                  LLEN          set_order
+waits     how many numbers wait in the two lists      --            set_order
 order     of the two lists: first, gaps               HMGET         set_order
 later     how many wait in wait_later                 ZCARD         change_later
 sizes     of calls_leases, call_starts, calls_hour    ZCARD         …_lease, …_start, change_hour
@@ -98,10 +99,23 @@ local function order(list)
   return known.order[list]
 end
 
+-- How many numbers wait in a list.
+local function numbers(list)
+  local all = entries(list)
+  if all == 0 then return 0 end
+  local gaps = order(list).gaps
+  return gaps < all and all - gaps or 1
+end
+
+local function waits()
+  known.waits = known.waits or numbers(MANUAL) + numbers(AUTOMATIC)
+  return known.waits
+end
+
 -- After every change of MANUAL or AUTOMATIC.
 local function set_order(list, all, first, gaps)
   local before = order(list)
-  known.entries[list], known.calm, known.listed = all, false, true
+  known.entries[list], known.waits, known.calm, known.listed = all, nil, false, true
   known.moved = known.moved or all == 0 or first ~= before.first or gaps ~= before.gaps
   before.first, before.gaps = first, math.max(0, gaps)
 end

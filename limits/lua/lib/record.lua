@@ -70,8 +70,9 @@ end
 -- newer: a request, or a record: its fields win. But a re-check knows only what was stored when it was put:
 -- somebody may know better since.
 local function take_fields(record, newer)
-  for name, value in pairs(newer.fields or {}) do
-    record.fields = record.fields or {}
+  if not newer.fields then return end
+  record.fields = record.fields or {}
+  for name, value in pairs(newer.fields) do
     if record.auto or not newer.auto or not record.fields[name] then record.fields[name] = value end
   end
 end

@@ -30,11 +30,20 @@ local function close_flag()
 end
 table.insert(closing, 1, { 'flagged', close_flag })
 
-local function drainer()
-  local token, at = string.match(signs()[DRAINS] or '', '^(%S+) (%d+)$')
-  -- Named when the clock was ahead: it steps back, and the time to live grows with it.
-  if token and tonumber(at) > now + ASK_AT_LEAST_US then return nil end
-  return token, tonumber(at)
+local drainer
+do
+  local read, token, at
+
+  function drainer()
+    local text = signs()[DRAINS] or ''
+    if text ~= read then
+      token, at = string.match(text, '^(%S+) (%d+)$')
+      read, at = text, tonumber(at)
+    end
+    -- Named when the clock was ahead: it steps back, and the time to live grows with it.
+    if token and at > now + ASK_AT_LEAST_US then return nil end
+    return token, at
+  end
 end
 
 -- The line is drained from now on by the process that reserves the job which `who` puts on the tube wait_list.

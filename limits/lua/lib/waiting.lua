@@ -17,7 +17,7 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
-local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
+local nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
 local numbers_before, turns_before, operations_waiting, too_late
 do
   local NEAR = 32
@@ -25,18 +25,6 @@ do
   local SEARCHED = 40000
   -- Gaps that one script passes over: less than a millisecond.
   local PASSED_AT_ONCE, PASSED_TOGETHER = 5000, 1000
-
-  -- How many numbers wait in a list.
-  function numbers(list)
-    local all = entries(list)
-    if all == 0 then return 0 end
-    local gaps = order(list).gaps
-    return gaps < all and all - gaps or 1
-  end
-
-  function waits()
-    return numbers(MANUAL) + numbers(AUTOMATIC)
-  end
 
   -- The same question as `waits`, about those too who wait for the end of a backoff.
   function nobody_waits()

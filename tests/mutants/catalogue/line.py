@@ -63,7 +63,8 @@ MUTANTS = (
         name="who has just been put in line is not seen by the same script",
         breaks="I7",
         where="limits/lua/lib/memory.lua",
-        old="  known.entries[list], known.waits, known.calm, known.listed = all, nil, false, true\n",
+        old="  known.entries[list], known.waits, known.calm, known.listed"
+        " = all, nil, false, true\n",
         new="",
         tests=(SCRIPT + "test_admit_parks_with_the_reason_and_asks_for_one_drain_job",),
     ),

@@ -56,7 +56,7 @@ tracking:archive_lock2        string who may report what it archived    30 s aft
 tracking:planner:<slug>       string who plans the courier's re-checks   45 s after it last asked
 tracking:events               stream state → id, one for each end       1 h after the newest end
 tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
-tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
+tracking:answer:<slug>:<no>   string the last answer: output, tab, rest default max_age, 30 s to 1 h
 tracking:forgotten:<sha1>     string when a parcel was forgotten, µs     1 h
 tracking:defects:<job>        string defects that came up over a job     24 h after the first
 tracking:secret               string names jobs without id, seals ids   never
@@ -343,7 +343,7 @@ def write_answer(answer: Verdict) -> bytes:
 
 
 def write_verdict(verdict: Verdict, observed_ms: int, fields: Mapping[str, str]) -> bytes:
-    """Write a verdict for finish.lua, as one line. `fields` are what was asked with."""
+    """Write a verdict for finish.lua. `fields` are what was asked with."""
     said = _said(verdict, observed_ms) | ({"fields": dict(fields)} if fields else {})
     return _encode(verdict.output) + b"\t" + _encode(said)
 

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from limits import keys
 from limits.clock import Clock
 from limits.epoch import Epoch
-from limits.pipeline import Pipeline
+from limits.pipeline import Pipeline, Value
 from limits.rules import RuleBook, answer_keep_seconds
 from limits.server import MEMORY_FIX
 from limits.steps import UNKNOWN, Steps
@@ -121,7 +121,10 @@ class CallEnds:
     def _end(
         self, line: Line, ends: Sequence[tuple[Call, Verdict]], base: str, room: str | int
     ) -> Awaitable[list[Any]]:
-        args = (*_written(ends), base, room)
+        first, *others = map(_written, ends)
+        args: list[Value] = [*first, base, room]
+        for other in others:
+            args += other
         # Each costs Redis half of what another step does.
         return self._steps.run("finish", line, args, weight=(len(ends) + 1) // 2)
 
@@ -305,14 +308,11 @@ class Limiter(CallEnds):
         return Swept(line, cleared=cleared == 1)
 
 
-def _written(ends: Sequence[tuple[Call, Verdict]]) -> tuple[str, bytes, str]:
-    """Write ends as lua/finish.lua reads them: ids, verdicts and numbers, one a line."""
-    verdicts = (
-        keys.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
-        for call, verdict in ends
-    )
-    numbers = (own_number(call.request.number, call.account) for call, _ in ends)
-    return _ids([call for call, _ in ends]), b"\n".join(verdicts), "\n".join(numbers)
+def _written(end: tuple[Call, Verdict]) -> tuple[str, bytes, str]:
+    """Write the end of a call as lua/finish.lua reads it: its id, its verdict, its number."""
+    call, verdict = end
+    said = keys.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
+    return call.id, said, own_number(call.request.number, call.account)
 
 
 def _room(room: int | None) -> str | int:

@@ -294,19 +294,19 @@ def _written(group: Sequence[_Step], latest_us: int) -> tuple[Sequence[Value], S
     """Keys and arguments of one script, in the order of lua/lib/batch.lua."""
     if not _batches(group):
         return group[0].keys, group[0].args
-    kinds: dict[str, int] = {}
+    kinds: dict[tuple[str, int], int] = {}
     widths: list[str] = []
     # A line is its key and its rules: the rules of one line may change between two steps.
     lines: dict[tuple[Any, Any], int] = {}
     laws: dict[Value, int] = {}
     for step in group:
-        if step.name not in kinds:
-            kinds[step.name] = len(kinds)
+        if (kind := (step.name, len(step.args))) not in kinds:
+            kinds[kind] = len(kinds)
             widths.append(f"{step.name} {len(step.args)} ")
     requests: list[Value] = []
     for step in group:
         line = lines.setdefault((step.keys[0], step.args[0]), len(lines))
-        requests.append(line * len(kinds) + kinds[step.name])
+        requests.append(line * len(kinds) + kinds[step.name, len(step.args)])
         requests.extend(step.args[1:])
     which = [laws.setdefault(rules, len(laws) + 1) for _, rules in lines]
     head = latest_us, len(laws), "".join(widths)

@@ -337,9 +337,9 @@ def _names(kind: str, count: int) -> list[str]:
 
 def run(plan: Plan) -> list[Table]:
     """Measure all of it."""
-    count, rounds, turns = plan.pick(20_000, 3_000), plan.pick(5, 1), plan.pick(3, 1)
+    count, rounds, turns = plan.pick(20_000, 3_000), plan.pick(5, 1), plan.pick(2, 1)
     waiting, couriers = plan.pick(1_000_000, 20_000), plan.pick(300, 50)
-    spans = Spans(plan.pick(8.0, 4.0), plan.span(20.0, 6.0))
+    spans = Spans(plan.pick(4.0, 2.0), plan.span(60.0, 6.0))
     rates, turned = [], []
     with open_rig() as rig:
         for number in range(1, rounds + 1):

@@ -4,21 +4,23 @@ their numbers and find the answer fresh enough; the freed slot goes to the next 
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
-  ids      of the calls; one a line, as what follows
-  verdicts of each the output, JSON, a tab, and the rest of the verdict, JSON:
+  id       of a call
+  said     of it: the output, JSON, a tab, and the rest of the verdict, JSON:
            state, observed (ms: its grant), answered,
            fields that it asked with, or none,
            setback (as in retry.lua: what the last failed call means for the line), or none,
            attempt (as there), or none
            unsent: certainly nothing was sent, so the start is given back; or none
-  asked    the numbers that they are for
+  number   that it is for
   base     of the calls that are taken next, as in take.lua
   room     as in hand_back.lua
+           then id, said and number of each of the others
 
-Uses     context: decoded, digits, note_measured
+Uses     context: digits, note_measured
          memory: average_time, calm, drop_ended, expect_no_calm, set_average
          state: call_is_over, parcel_of, tally_call
-         record: end_where, everyone, nobody_left, note_operations, record_in, serves, waiting_record, write_record
+         record: answer_in, end_where, everyone, nobody_left, note_operations, record_in, serves, waiting_record,
+           write_record
          brake: note_answer, note_failure
          lanes: give_start_back
          waiting: nobody_waits, put_head, put_tail, unlist
@@ -31,17 +33,6 @@ Returns  {now, left, grants, why, ask, put}
          the rest  as in hand_back.lua; why: also "named", when nobody lacked the slot and somebody is
                    named who asks in time
 ]]
-local function lines_in(text)
-  local lines, from, ends = {}, 1, string.find(text, '\n', 1, true)
-  while ends do
-    lines[#lines + 1] = string.sub(text, from, ends - 1)
-    from = ends + 1
-    ends = string.find(text, '\n', from, true)
-  end
-  lines[#lines + 1] = string.sub(text, from)
-  return lines
-end
-
 -- The calls of the number, with this one; the script may be sent again, so the record stays as it is.
 local function calls_made(record, verdict)
   if not verdict.attempt and not (record and record.made) then return nil end
@@ -64,7 +55,7 @@ do
       verdict = cjson.decode(text)
       heard[text] = verdict
     end
-    verdict.text, verdict.output, verdict.started = text, string.sub(said, 1, tab - 1), verdict.observed
+    verdict.said, verdict.output, verdict.started = said, string.sub(said, 1, tab - 1), verdict.observed
     verdict.attempts = calls_made(record, verdict)
     return verdict
   end
@@ -128,10 +119,9 @@ end
 -- that is still to come is not newer: another Redis, whose clock was ahead, granted its call.
 local function remember(number, verdict, late)
   local text_before = late and call('GET', ANSWER .. number)
-  local before = text_before and decoded(text_before)
+  local before = text_before and answer_in(text_before)
   if before and before.observed >= verdict.observed and before.observed <= now_ms then return end
-  local text = string.sub(verdict.text, 1, -2) .. ',"output":' .. cjson.encode(verdict.output) .. '}'
-  call('SET', ANSWER .. number, text, 'PX', digits(rules.answer_ms))
+  call('SET', ANSWER .. number, verdict.said, 'PX', digits(rules.answer_ms))
 end
 
 -- A call in flight says so itself. One that was taken over may have been granted before as well.
@@ -150,15 +140,18 @@ local function end_of(id, said, number, text, runs)
   return { id = id, said = said, number = number, record = record, runs = runs }
 end
 
--- The calls of a group that end: all that is known of them is read together.
-local function ends_in(ids, verdicts, asked)
-  local ends, fields, carriers = {}, {}, {}
-  ids, verdicts, asked = lines_in(ids), lines_in(verdicts), lines_in(asked)
-  for i, id in ipairs(ids) do fields[2 * i - 1], fields[2 * i] = id, '=' .. asked[i] end
+-- The calls of a group that end: all that is known of them is read together. told: id, said, number of each.
+local function ends_in(told)
+  local ends, fields, asked, carriers = {}, {}, {}, {}
+  for i = 1, #told / 3 do
+    asked[i] = told[3 * i]
+    fields[2 * i - 1], fields[2 * i] = told[3 * i - 2], '=' .. asked[i]
+  end
   local flying = call('HMGET', INFLIGHT, unpack(fields))
-  for i, id in ipairs(ids) do
-    ends[i] = end_of(id, verdicts[i], asked[i], flying[2 * i - 1], flying[2 * i])
-    if ends[i].record then table.insert(carriers, { asked[i], ends[i].record }) end
+  for i, number in ipairs(asked) do
+    local each = end_of(told[3 * i - 2], told[3 * i - 1], number, flying[2 * i - 1], flying[2 * i])
+    ends[i] = each
+    if each.record then carriers[#carriers + 1] = { number, each.record } end
   end
   local waiting = not calm() and call('HMGET', REQUESTS, unpack(asked)) or {}
   for i, each in ipairs(ends) do
@@ -241,11 +234,11 @@ local function one_ends(id, said, number, base, room)
   return passed_on(base, room, each.record ~= nil, granted, freed, lifted)
 end
 
--- `ids` may be of one call: then much less is to be done.
-return function(ids, verdicts, asked, base, room)
+-- Of one call much less is to be done.
+return function(id, said, number, base, room, ...)
   drop_ended(LEASES)
-  if not string.find(ids, '\n', 1, true) then return one_ends(ids, verdicts, asked, base, room) end
-  local ends, first = ends_in(ids, verdicts, asked), false
+  if not ... then return one_ends(id, said, number, base, room) end
+  local ends, first = ends_in({ id, said, number, ... }), false
   local left, granted, freed, lifted, wrong = end_all(ends)
   if wrong then error(wrong, 0) end
   if #left > 0 then return { now, left, {}, 'more', 0, 0 } end

@@ -278,7 +278,8 @@ def read(value: Any) -> Any:
     """A reply or a value with its JSON texts read: their members come in any order."""
     match value:
         case str() if value[:1] in "{[" and value:
-            return json.loads(value)
+            texts = [json.loads(each) for each in value.split("\t")]
+            return texts if len(texts) > 1 else texts[0]  # an answer is two
         case list():
             return [read(each) for each in value]
         case dict():

@@ -12,7 +12,7 @@ from typing import Any
 from limits_bench import KEYS, asked
 from redis import Redis
 
-from limits.keys import ACCOUNTS, EVENTS, MEASURED, TO_ARCHIVE, write_setback
+from limits.keys import ACCOUNTS, EVENTS, MEASURED, REVISION, TO_ARCHIVE, write_setback
 from limits.rules import Rules
 from tracking.call import Setback
 from tracking.line import TRACKING
@@ -48,6 +48,7 @@ NEVER_EXPIRES = {
     KEYS.counts,
     KEYS.lines,
     KEYS.epoch,
+    REVISION,
     MEASURED,
     TO_ARCHIVE,
     ACCOUNTS,

@@ -346,7 +346,8 @@ async def test_a_worker_of_a_version_before_is_known_by_what_it_does_not_say(fil
 async def test_an_answer_of_a_version_before_is_nobodys(worker: Worker, redis: Redis) -> None:
     call = await worker.granted(id="a")
     await worker.finish(call)
-    answer = json.loads(await redis.get(f"{KEYS.answer}N001"))
-    await redis.set(f"{KEYS.answer}N001", json.dumps(answer | {"accounts": ["shop"]}))
+    output, _, rest = (await redis.get(f"{KEYS.answer}N001")).partition("\t")
+    answer = json.loads(rest) | {"output": output, "accounts": ["shop"]}
+    await redis.set(f"{KEYS.answer}N001", json.dumps(answer))
 
     assert (await worker.granted(id="b")).account == "main"

@@ -273,6 +273,20 @@ async def test_what_comes_while_a_batch_runs_makes_up_the_next(
     assert work.batches == [[1], [2, 3]]
 
 
+async def test_what_comes_while_batches_rest_is_gathered_and_the_first_is_done_at_once() -> None:
+    work = Worked()
+    batches: Batches[int, int] = Batches(work, rest_seconds=0.05)
+
+    assert await asyncio.wait_for(batches.submit(1), 0.04) == 10
+    later = []
+    for item in (2, 3, 4):
+        later.append(batches.submit(item))
+        await asyncio.sleep(0)
+    assert await asyncio.gather(*later) == [20, 30, 40]
+
+    assert work.batches == [[1], [2, 3, 4]]
+
+
 async def test_items_may_count_for_more_than_one() -> None:
     work = Worked()
     batches: Batches[int, int] = Batches(work, most=5, size=lambda item: item)

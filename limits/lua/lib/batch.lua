@@ -4,8 +4,8 @@ batch: runs the steps of the script, in their order.
 KEYS     one for each line, see lib/context.lua
 ARGV[1]  latest    µs, the latest that this worker knows Redis' clock can show; 0: it knows none
 ARGV[2]  rules     how many there are
-ARGV[3]  kinds     of steps: name of the operation and how many values a step of it has in ARGV, as
-                   "admit 5 finish 7 "
+ARGV[3]  kinds     of steps: name of the operation and how many values such a step has in ARGV, as
+                   "admit 5 finish 7 "; steps of one operation may have different numbers of them
 ARGV[4…] rules     JSON
 then     which     which of the rules holds, from 1, for each line
 then     steps     each: what, reports, and the values that the operation's header names

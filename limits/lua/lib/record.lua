@@ -196,10 +196,18 @@ end
 
 local AT_ONCE = 100
 
+-- An answer as it was said: its output, a tab, and the rest. Versions before wrote it as one JSON object.
+local function answer_in(text)
+  local tab = string.find(text, '\t', 1, true)
+  local answer = decoded(tab and string.sub(text, tab + 1) or text)
+  if answer and tab then answer.output = string.sub(text, 1, tab - 1) end
+  return answer
+end
+
 -- The answer in `text`, if it is at most `age` ms old (nil: the default); one of the future is of before a
 -- step back of the clock.
 local function fresh(text, age)
-  local answer = text and text ~= '' and decoded(text)
+  local answer = text and text ~= '' and answer_in(text)
   local old = answer and now_ms - answer.observed
   local is_young = old and old >= 0 and old < (age or rules.max_age_ms)
   return is_young and answer or nil

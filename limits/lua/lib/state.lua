@@ -295,13 +295,17 @@ do
     call('UNLINK', key) -- of a million, DEL alone would hold Redis for long
   end
 
-  local expires = false
+  local trims = true
 
-  -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status.
+  -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status. The stream is
+  -- cut off at the first end of a script.
   local function tell_of_end(id, state)
+    if not trims then
+      redis.pcall('XADD', EVENTS, '*', state, id)
+      return
+    end
+    trims = false
     redis.pcall('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MOST, '*', state, id)
-    if expires then return end
-    expires = true
     call('PEXPIRE', EVENTS, EVENTS_MS)
   end
 

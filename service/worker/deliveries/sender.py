@@ -63,6 +63,9 @@ KEEPALIVE_SECONDS = 1.5
 """Shorter than the 2 s after which the hastiest of common servers close an idle connection: what is
 sent into a connection that closes fails, and is one attempt less."""
 
+URLS_MOST = 10_000
+"""Destinations that are kept parsed: some MB."""
+
 NAMES_AT_ONCE = 8
 """Names that are found at once; each may take 10 s where a name server hangs."""
 
@@ -117,6 +120,8 @@ class Sender:
         self._resolver = Resolver(addresses)
         self._tls = tls
         self._sessions: dict[Allowed, aiohttp.ClientSession] = {}
+        self._urls: dict[tuple[str, int], tuple[Allowed, URL]] = {}
+        """What was parsed once, by the text and by which Allowed it was checked."""
 
     async def send(
         self, service: Service, headers: Mapping[str, str], body: bytes, permit: Permit
@@ -132,7 +137,7 @@ class Sender:
             raise NotStarted("the delivery's call came too late")
         allowed = self._allowed_of(service.account)
         try:
-            url = parse_destination(service.destination, allowed, self._own)
+            url = self._url(service.destination, allowed)
             sent = headers_of(service, headers)
         except BadDestination:
             return Sent(Ending(Failure.FORBIDDEN_ADDRESS), 0, at)
@@ -154,6 +159,15 @@ class Sender:
         return await http.post(
             url, data=body, headers=headers, allow_redirects=False, middlewares=(gate,)
         )
+
+    def _url(self, destination: str, allowed: Allowed) -> URL:
+        """Check a destination, once for each that is sent to. Raises BadDestination."""
+        if (found := self._urls.get((destination, id(allowed)))) is None:
+            if len(self._urls) >= URLS_MOST:
+                self._urls.clear()
+            found = allowed, parse_destination(destination, allowed, self._own)
+            self._urls[destination, id(allowed)] = found
+        return found[1]
 
     def _session(self, allowed: Allowed) -> aiohttp.ClientSession:
         if (found := self._sessions.get(allowed)) is None:

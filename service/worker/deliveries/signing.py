@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hmac
 import secrets
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,9 @@ PREFIX = "whsec_"
 SECRET_BYTES = 32
 FEWEST_BYTES, MOST_BYTES = 24, 64
 """Bytes of a secret, by the standard."""
+
+OPENED_MOST = 1_000
+"""Secrets that a process keeps decrypted: it has the key to them in its memory anyway."""
 
 
 class BadSecret(ValueError):
@@ -75,15 +79,16 @@ class Signer:
     def __init__(self, box: SecretBox | None) -> None:
         """Take the box of `[webhooks] keys`; None where no key is set: then nothing is signed."""
         self._box = box
+        self._opened = functools.lru_cache(OPENED_MOST)(self._open)
 
     def __call__(self, service: Service, name: str, at: datetime, body: bytes) -> Mapping[str, str]:
         """Write the headers that sign the attempt of `at`. Raises Unreadable: do not send it."""
-        live = [self._opened(text, service) for text in service.live_secrets(at)]
+        live = [self._opened(text, service.id) for text in service.live_secrets(at)]
         if service.format is Format.AFTERSHIP and live:
             return aftership(live[0], body)
         return standard(live, name, int(at.timestamp()), body)
 
-    def _opened(self, text: str, service: Service) -> str:
+    def _open(self, text: str, owner: str) -> str:
         if self._box is None:
             raise Unreadable(text.partition(":")[0])
-        return self._box.opened(text, service.id)
+        return self._box.opened(text, owner)

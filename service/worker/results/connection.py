@@ -290,11 +290,17 @@ class Batches(Generic[In, Out]):
         work: Callable[[list[In]], Awaitable[Sequence[Out | TrackingError]]],
         most: int = BATCH_SIZE,
         size: Callable[[In], int] = lambda _: 1,
+        rest_seconds: float = 0.0,
     ) -> None:
-        """A batch ends with the item by which the sizes of its items reach `most`."""
+        """A batch ends with the item by which the sizes of its items reach `most`.
+
+        `rest_seconds`: so long after a batch the next one is gathered; who comes later is done at
+        once.
+        """
         self._work = work
         self._most = most
         self._size = size
+        self._rest_seconds = rest_seconds
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Waiting[In]] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -320,6 +326,8 @@ class Batches(Generic[In, Out]):
         try:
             while self._waiting:
                 await self._run_one(self._next())
+                if self._rest_seconds:
+                    await asyncio.sleep(self._rest_seconds)
         finally:
             self._task = None
 

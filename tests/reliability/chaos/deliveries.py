@@ -202,7 +202,7 @@ def rows(found: Evidence) -> Iterator[tuple[str, str]]:
     yield "dead ones, by reason", _listed(dead)
     yield "attempts that arrived", f"{sum(len(calls) for _, calls in _by_name(found)):,}"
     again = f"{len(doubles(found))} ({in_flight_at_kills(found)})"
-    yield "sent again as something was killed (in flight then)", again
+    yield "sent again, as something was killed soon after (of so many sent then)", again
     yield "two attempts of one delivery at once", str(wrong[True])
     yield "sent after a stored success", str(wrong[False])
     for place, what in enumerate(("at once", "in any second")):

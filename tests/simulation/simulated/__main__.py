@@ -83,6 +83,7 @@ def _told(batch: Batch, digests: dict[int, str], missing: list[str]) -> dict[str
         "seeds": batch.seeds,
         "requests": batch.requests,
         "calls": batch.calls,
+        "attempts": batch.attempts,
         "scripts": batch.scripts,
         "virtual_seconds": round(batch.virtual_seconds),
         "quiet_after": round(batch.quiet_after),
@@ -98,9 +99,10 @@ def _told(batch: Batch, digests: dict[int, str], missing: list[str]) -> dict[str
 def _summary(batch: Batch, missing: list[str], seed: int) -> None:
     hours, seconds = batch.virtual_seconds / 3600, batch.real_seconds
     pace = f"{seconds:.1f} s ({batch.seeds / seconds:.1f} a second)"
+    did = f"{batch.calls} calls, {batch.attempts} attempts to deliver, {batch.scripts} scripts"
     lines = [
         f"{batch.seeds} worlds from seed {seed} on in {pace}, {hours:.1f} hours of theirs",
-        f"{batch.requests} requests, {batch.calls} calls, {batch.scripts} scripts",
+        f"{batch.requests} requests, {did}",
         _listed(f"{batch.faults.total()} faults", batch.faults),
         _listed("repairs", batch.repairs),
         f"all quiet {batch.quiet_after:.0f} s after the last fault, at most",

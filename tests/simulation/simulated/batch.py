@@ -9,7 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from simulated.plan import KINDS, LEFT_OUT, OUTAGES, REFUSED_DOCUMENT, Plan, plan_for
+from simulated.plan import (
+    AT_A_DESTINATION,
+    KINDS,
+    LEFT_OUT,
+    OUTAGES,
+    REFUSED_DOCUMENT,
+    Plan,
+    plan_for,
+)
 from simulated.scripting import Scripting
 from simulated.world import UNBROKEN, Breakage, World
 
@@ -35,7 +43,8 @@ REPAIRS = (
 )
 """Every kind of repair that some seed of a batch must need: else the batch proves little."""
 
-FAULTS = (*KINDS, *OUTAGES, REFUSED_DOCUMENT, LEFT_OUT, "poison", "time to run is over")
+OTHERS = (REFUSED_DOCUMENT, LEFT_OUT, "poison", "time to run is over")
+FAULTS = (*KINDS, *AT_A_DESTINATION, *OUTAGES, *OTHERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class Outcome:
     scripts: int
     virtual_seconds: float
     quiet_after: float
+    attempts: int = 0
 
 
 @dataclass(slots=True)
@@ -62,6 +72,7 @@ class Batch:
     seeds: int = 0
     requests: int = 0
     calls: int = 0
+    attempts: int = 0
     scripts: int = 0
     virtual_seconds: float = 0.0
     quiet_after: float = 0.0
@@ -74,6 +85,7 @@ class Batch:
         self.seeds += 1
         self.requests += outcome.requests
         self.calls += outcome.calls
+        self.attempts += outcome.attempts
         self.scripts += outcome.scripts
         self.virtual_seconds += outcome.virtual_seconds
         self.quiet_after = max(self.quiet_after, outcome.quiet_after)
@@ -126,6 +138,7 @@ def _lived(world: World) -> Outcome:
         scripts=world.redis.scripts_done,
         virtual_seconds=world.loop.now,
         quiet_after=world.loop.now - world.mended_at,
+        attempts=world.destinations.sent,
     )
 
 

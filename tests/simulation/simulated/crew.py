@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from simulated.courier import Couriers
+from simulated.destinations import Destinations
 from simulated.exchange import Port, Surroundings
 from simulated.intake import Tubes
 from simulated.loop import Process
 from simulated.mongodb import SimulatedStore
 from simulated.plan import Plan
 from simulated.tubes import TubeServer
-from simulated.worker import run_worker
+from simulated.worker import Servers, run_worker
 from tracking.errors import TubesDown
 
 BACK_SECONDS = (0.2, 3.0)
@@ -40,6 +41,7 @@ class Workers:
     around: Surroundings
     server: TubeServer
     couriers: Couriers
+    destinations: Destinations
     store: Callable[[], SimulatedStore]
     jobs: Port
     puts: Port
@@ -60,7 +62,8 @@ class Workers:
         stop = asyncio.Event()
         hand = Hand(process, tubes, self.store(), stop)
         around.trace.add(process.name, "starts")
-        work = run_worker(self.plan, tubes, hand.store, stop, around)
+        servers = Servers(tubes, hand.store, self.destinations)
+        work = run_worker(self.plan, servers, stop, around)
         hand.task = around.loop.create_task(work, context=process.context)
         hand.task.add_done_callback(lambda _: self._ended(hand), context=process.context)
         self.hands.append(hand)
@@ -81,6 +84,7 @@ class Workers:
             seconds = self.around.chance.draw.uniform(*SHORT_PAUSE)
         process.paused = True
         self.couriers.paused(process)
+        self.destinations.paused(process)
         self.around.trace.add(process.name, f"stands still for {seconds:.2f} s")
         self.around.loop.outside(seconds, self._go_on, process)
 
@@ -88,6 +92,11 @@ class Workers:
         """As SIGTERM does."""
         hand.stopping = True
         self.around.loop.inside(hand.process, hand.stop.set)
+
+    def is_stopping(self, process: Process) -> bool:
+        """Whether a process was told to stop, and hands back what it has."""
+        hand = self._hand_of(process)
+        return hand is None or hand.stopping
 
     def break_connections(self) -> None:
         """beanstalkd went away."""
@@ -109,6 +118,7 @@ class Workers:
         for connection in hand.tubes.connections:
             self.server.close(connection)
         self.couriers.hang_up(hand.process)
+        self.destinations.hang_up(hand.process)
         self.around.loop.outside(self.around.chance.draw.uniform(*BACK_SECONDS), self._start_one)
 
     def _ended(self, hand: Hand) -> None:

@@ -11,7 +11,9 @@ random (its state)                 seeded: jitter of the flow and of redis-py
 service.observe.log._process       the trace
 service.worker.wiring.worker.Intake     simulated.intake
 service.worker.wiring.worker.Trackings  simulated.mongodb
-service.worker.wiring.worker.Webhooks   simulated.worker
+service.worker.wiring.worker.Webhooks   simulated.worker, in a world without services
+service.worker.deliveries.attempt       attempts follow each other within two minutes, not a day
+ .DELAYS_SECONDS
 service.worker.wiring.connect._vetting  any Redis is taken that takes over
 service.worker.wiring.worker.Dead       simulated.mongodb
 service.worker.wiring.worker.Tracker    simulated.courier
@@ -37,7 +39,11 @@ from unittest import mock
 
 from limits.epoch import take_any
 from service.observe import log
+from service.worker.deliveries import attempt
 from service.worker.wiring import connect, worker
+
+DELAYS_SECONDS = (1, 3, 10, 65, 5, 5, 5, 5, 5)
+"""From each attempt to the next one; what is due within a minute waits in Redis."""
 
 BEGAN = 1_800_000_000.0
 """Unix time at which every world begins."""
@@ -63,6 +69,7 @@ def replaced(
         (secrets, "token_hex", lambda count=32: draw.randbytes(count).hex()),
         (log, "_process", logger),
         (connect, "_vetting", lambda _: take_any),
+        (attempt, "DELAYS_SECONDS", DELAYS_SECONDS),
         *((worker, name, part) for name, part in parts.items()),
     ]
     random.seed(f"jitter {seed}")

@@ -108,6 +108,38 @@ class Outage:
     ends: float
 
 
+HOOKED_SHARE = 0.5
+"""Of the worlds, that have services to which changes are delivered."""
+
+DESTINATIONS = ("well", "slow", "failing", "hanging", "asking for a rest", "refusing", "gone")
+"""How a destination is from `begins` to `ends`; then it is well, but for one that is gone."""
+
+AT_A_DESTINATION = (
+    *(f"destination {each}" for each in DESTINATIONS[1:]),
+    "destination refuses a connection",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """One service: what it allows and wants, and what its destination is like for a while.
+
+    `picky`: some deliveries it never takes.
+    """
+
+    id: str
+    name: str
+    concurrent: int
+    per_second: int
+    attempts: int
+    ordered: bool
+    delivered_only: bool
+    picky: bool
+    is_like: str
+    begins: float
+    ends: float
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One world. Times in seconds; `rates` holds the chance of each fault that is on."""
@@ -135,6 +167,7 @@ class Plan:
     """Numbers that every courier is asked for, and that never succeed."""
     left_out: float = 0.0
     """How frequently an answer for several numbers leaves one of them out."""
+    services: tuple[ServicePlan, ...] = ()
 
     @property
     def hopeless(self) -> tuple[str, ...]:
@@ -172,7 +205,33 @@ def plan_for(seed: int) -> Plan:
         left_out=Random(f"left out {seed}").choice((0.0, 0.05, 0.3)),
         refused=f"{PLAIN}{seed % OFTEN:05}" if seed % 3 == 0 else "",
     )
-    return replace(plan, faulty=plan.faulty + LONG_SECONDS) if LONG in plan.rates else plan
+    plan = replace(plan, faulty=plan.faulty + LONG_SECONDS) if LONG in plan.rates else plan
+    return replace(plan, services=services_for(seed, plan.faulty))
+
+
+def services_for(seed: int, faulty: float) -> tuple[ServicePlan, ...]:
+    """Draw the services of a world, for whose sake the rest of it is no other one."""
+    draw = Random(f"services {seed}")
+    if draw.random() >= HOOKED_SHARE:
+        return ()
+    return tuple(_service(draw, number, faulty) for number in range(draw.randint(1, 4)))
+
+
+def _service(draw: Random, number: int, faulty: float) -> ServicePlan:
+    begins = draw.uniform(0.0, 0.5 * faulty)
+    return ServicePlan(
+        id=f"{number:016}",
+        name=f"hook{number}",
+        concurrent=draw.choice((1, 2, 20)),
+        per_second=draw.choice((1, 3, 10)),
+        attempts=draw.choice((2, 4, 10)),
+        ordered=draw.random() < 0.3,
+        delivered_only=draw.random() < 0.2,
+        picky=draw.random() < 0.2,
+        is_like=draw.choice(DESTINATIONS),
+        begins=begins,
+        ends=draw.uniform(begins, faulty),
+    )
 
 
 def _outage(draw: Random, slugs: tuple[SlugPlan, ...], producing: float) -> Outage | None:

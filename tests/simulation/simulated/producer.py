@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ class Asked:
     max_age: float = 30.0
     expires: bool = False
     automatic: bool = False
+    webhook: str = ""
 
     @property
     def malformed(self) -> bool:
@@ -38,12 +40,13 @@ class Asked:
 class Producer:
     """Puts the plan's requests at random moments; equal numbers and equal ids are frequent.
 
-    Some ids are given to two parcels.
+    Some ids are given to two parcels. `webhook_of`: the service that requests of an id name.
     """
 
     plan: Plan
     around: Surroundings
     server: TubeServer
+    webhook_of: Callable[[str], str]
     asked: list[Asked] = field(default_factory=list)
     unacknowledged: list[Asked] = field(default_factory=list)
     to_come: int = 0
@@ -92,6 +95,8 @@ class Producer:
             payload["id"] = f"{slug}-{number}" if again else f"id-{self.to_come}-{slug}"
             if draw.random() < 0.04:
                 payload["id"] = self._id_of_before() or payload["id"]
+        if webhook := self.webhook_of(payload.get("id", "")):
+            payload["webhook"] = webhook
         if draw.random() < 0.25:
             payload["max_age"] = draw.choice((0, 1, 100, 600))
         if draw.random() < 0.1 and not poison:
@@ -109,6 +114,7 @@ class Producer:
             float(payload.get("max_age", 30.0)),
             "expires_in" in payload,
             "origin" in payload,
+            payload.get("webhook", ""),
         )
         known = draw.random() >= 0.03
         (self.asked if known else self.unacknowledged).append(asked)

@@ -10,6 +10,7 @@ from limits_invariants import lead_of
 
 from service.worker.tubes.envelope import REQUESTS_TUBE
 from simulated.courier import POISON, REFUSED, Couriers
+from simulated.hooks import HookJudge
 from simulated.keyspace import Hash, Keyspace
 from simulated.mongodb import Collections
 from simulated.operator_hands import Operator
@@ -47,6 +48,7 @@ class Judge:
     watch: Watch
     couriers: Couriers
     operator: Operator
+    hooks: HookJudge
     stepped_back: float = 0.0
 
     def breaches(self) -> Iterator[tuple[str, str]]:
@@ -62,6 +64,7 @@ class Judge:
                 yield "I9", f"{number} killed {times} workers ({self.plan.deaths} deaths)"
         for name in self._unchecked():
             yield "I1", f"never looked at again: {name}"
+        yield from self.hooks.breaches()
 
     def _halvings(self) -> int:
         """How many workers a number may kill in company, of which no death is counted."""
@@ -84,6 +87,8 @@ class Judge:
             for kind in LEFT:
                 if self._left_of(kind, slug.slug):
                     return f"{kind}:{slug.slug} is not empty"
+        if told := self.hooks.unquiet():
+            return told
         unchecked = list(self._unchecked())
         return f"{A_CHECK} of {unchecked[0]} is due" if unchecked else ""
 

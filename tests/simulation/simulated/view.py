@@ -64,7 +64,7 @@ class View:
         return [self._ours(key) for key in written if self._is_mine(key)]
 
     def _is_mine(self, key: str) -> bool:
-        if self._space.find(key) is None:
+        if self._space.find(key) is None or ":~" in key:  # of a service's line
             return False
         return key.endswith(f":{self._slug}") or not key.endswith(OF_OTHERS)
 

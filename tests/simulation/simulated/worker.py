@@ -6,29 +6,45 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from limits.admin.snapshot import LineSnapshots
 from limits.admin.statistics import Tallies
+from limits.archive import ToArchive
 from limits.connect import open_redis
+from limits.ends import EndStream
 from limits.jobs import Defects
+from limits.rules import unchanged
 from limits.server import RedisAddress
 from limits.workers import Planners, WorkerInfo, is_known
 from service.config import schema
+from service.config.schema import delivery_lease_seconds
+from service.observe.background import Background
+from service.worker.deliveries.keeper import PERIOD_SECONDS, Bounds, Keeper
+from service.worker.deliveries.lines import ServiceLines
+from service.worker.deliveries.operation_ends import Drains, OperationEnds
+from service.worker.deliveries.subscriptions import Subscriptions, announce
 from service.worker.flow.tasks import keep_trying
 from service.worker.preflight.judgement import Finding
-from service.worker.wiring.connect import Parts, _limiter, _policy
-from service.worker.wiring.lines import AllLines, CourierLines
+from service.worker.upkeep.archiver import Archiver, Ears, Telling
+from service.worker.wiring.alerting import _again_and_again
+from service.worker.wiring.connect import Hooked, Parts, _limiter, _policy, _read_rules
+from service.worker.wiring.lines import AllLines, CourierLines, KindLines
 from service.worker.wiring.worker import assemble
+from simulated.destinations import Destinations
 from simulated.exchange import Surroundings
+from simulated.hooks import KEYS, TIMEOUT_SECONDS
 from simulated.intake import SimulatedPutter, Tubes
 from simulated.mongodb import SimulatedStore
 from simulated.plan import Plan
 from simulated.together import RulesOfGroups
 from tracking.errors import MalformedJob
+from tracking.line import DELIVERY
 from tracking.request import Slug
 
 GRACE_SECONDS = 2.0
+BEFORE_AN_ATTEMPT = 2.0
+"""At least, for what MongoDB is asked first: an attempt is sent a second late at most."""
 
 
 class NoServices:
@@ -76,42 +92,79 @@ def config_for(plan: Plan) -> schema.Config:
         limits=schema.Limits(
             call_timeout_seconds=plan.call_timeout, lease_seconds=plan.lease, slugs=slugs
         ),
+        webhooks=schema.Webhooks(keys=KEYS, timeout_seconds=TIMEOUT_SECONDS),
         retry=schema.Retry(
             attempts=plan.attempts, first_seconds=1.0, cap_seconds=20.0, deaths=plan.deaths
         ),
     )
 
 
+def lease_of_deliveries(plan: Plan) -> float:
+    """For how long a call of a service's line is held, but for what comes before its attempt."""
+    lease = delivery_lease_seconds(config_for(plan), TIMEOUT_SECONDS)
+    return lease - BEFORE_AN_ATTEMPT
+
+
+def look_after(parts: Parts, background: Background) -> None:
+    """Archive, and keep deliveries as their services are; workers do here what a door does."""
+    store, redis, known = parts.store, parts.hooked.redis, parts.hooked.subscriptions
+    ends = OperationEnds(store, known, Drains(parts.putter.put_drain).ask)  # type: ignore[arg-type]
+    ears: Any = Ears(EndStream(redis), _nobody_listens)
+    archiver = Archiver(ToArchive(redis, parts.who.host), store, Telling(ends, ears))
+    keeper = Keeper(store, Bounds(), partial(announce, store, redis))
+    background.start("archiver", archiver.run)
+    look = partial(_again_and_again, keeper.look, PERIOD_SECONDS, lambda: archiver.works)
+    background.start("held deliveries", look)
+
+
+async def _nobody_listens() -> bool:
+    """An end is looked for every few seconds, and by no blocking read."""
+    return False
+
+
 async def _all_is_well() -> list[Finding]:
     return []
 
 
+class Servers(NamedTuple):
+    """The servers of a world, and the ways to them of one process."""
+
+    tubes: Tubes
+    store: SimulatedStore
+    destinations: Destinations
+
+
 async def run_worker(
-    plan: Plan, tubes: Tubes, store: SimulatedStore, stop: asyncio.Event, around: Surroundings
+    plan: Plan, servers: Servers, stop: asyncio.Event, around: Surroundings
 ) -> None:
     """Live until `stop`: connect, take jobs, hand back what is held."""
     config = config_for(plan)
-    redis = open_redis(RedisAddress())
+    redis, store = open_redis(RedisAddress()), servers.store
     who = WorkerInfo(around.running().name, 1, "", around.loop.now)
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
-    lines = AllLines(CourierLines(config, registry))
-    book = RulesOfGroups(lines.rules_of, plan)
+    known: Any = Subscriptions(store) if plan.services else NoServices()  # type: ignore[arg-type]
+    services = [KindLines(DELIVERY, ServiceLines(config, known))] if plan.services else []
+    lines = AllLines(CourierLines(config, registry), services)
+    read = partial(_read_rules, store, known) if plan.services else unchanged  # type: ignore[arg-type]
+    book = RulesOfGroups(lines.rules_of, plan, read)
     policy = replace(_policy(config, who, lines), mark_of=lambda _: "")
-    none: Any = NoServices()
-    limiter = _limiter(config, redis, policy, book, none)
-    await keep_trying(limiter.start)
+    limiter = _limiter(config, redis, policy, book, known)
+    if plan.services:
+        await keep_trying(known.learn)
+    await keep_trying(lambda: limiter.start(lines.known() if plan.services else ()))
+    hooked: Any = Hooked(known, servers.destinations, redis, book.learn)  # type: ignore[arg-type]
     without_http: Any = None
-    putter: Any = SimulatedPutter(tubes)
+    putter: Any = SimulatedPutter(servers.tubes)
     defects = Defects(redis, plan.deaths)
     parts = Parts(
         registry,
         lines,
         (),
-        none,
+        hooked,
         limiter,
         LineSnapshots(redis, book.rules_of, book),
         Planners(redis, who.host),
-        store,
+        store,  # type: ignore[arg-type]
         without_http,
         putter,
         b"",
@@ -122,6 +175,8 @@ async def run_worker(
         _all_is_well,
     )
     worker = assemble(config, parts)
+    if plan.services:
+        look_after(parts, worker.background)
     worker.requests.start()
     worker.drains.start()
     await stop.wait()

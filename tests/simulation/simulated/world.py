@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -10,10 +11,13 @@ from typing import Any
 
 from limits.script_file import load
 from service.config.domain import rules_for
+from service.worker.wiring.webhooks import Webhooks
 from simulated.chance import Chance
 from simulated.courier import Couriers
 from simulated.crew import Workers, ports
+from simulated.destinations import Destinations
 from simulated.exchange import Port, Surroundings
+from simulated.hooks import HookJudge, service_documents, webhook_of
 from simulated.intake import SimulatedIntake
 from simulated.keyspace import Keyspace
 from simulated.loop import RUNNING, Process, StillError, VirtualLoop
@@ -31,7 +35,7 @@ from simulated.trace import Trace
 from simulated.tubes import TubeServer
 from simulated.verdict import A_CHECK, Judge
 from simulated.watch import Watch
-from simulated.worker import NoServices, config_for
+from simulated.worker import NoServices, config_for, lease_of_deliveries
 from tracking.errors import ResultsDown
 from tracking.request import Slug
 
@@ -80,7 +84,17 @@ class World:
         )
         self.mended_at = max(plan.faulty, plan.outage.ends if plan.outage else 0.0)
         self.collections = Collections(self.trace, parcels_under_way(plan), refused=plan.refused)
-        self.producer = Producer(plan, self._around, self.server)
+        for each in service_documents(plan):
+            self.collections.others["services"].stored[each["_id"]] = each
+        self.destinations = Destinations(
+            self._around,
+            {each.id: each for each in plan.services},
+            self.collections,
+            lease_of_deliveries(plan),
+            lambda process: self.workers.is_stopping(process),  # noqa: PLW0108 - they come later
+        )
+        webhooks = functools.partial(webhook_of, plan)
+        self.producer = Producer(plan, self._around, self.server, webhooks)
         self._mongodb = Port("mongodb", self._around, ResultsDown)
         self._mongodb_is_back: list[asyncio.Future[None]] = []
         self.workers = Workers(
@@ -88,6 +102,7 @@ class World:
             self._around,
             self.server,
             self.couriers,
+            self.destinations,
             lambda: SimulatedStore(self._mongodb, self.collections, self._when_back),
             *ports(self._around),
         )
@@ -104,6 +119,14 @@ class World:
             self._around, self.space, Scripts(scripting, breakage.scripts), self.watch
         )
         self.loop.connect = self.redis.connect
+        self.hooks = HookJudge(
+            plan,
+            self.collections,
+            self.destinations,
+            self.space,
+            self.producer.asked,
+            self.watch,
+        )
         self.nemesis = Nemesis(
             plan,
             self._around,
@@ -123,6 +146,7 @@ class World:
             self.watch,
             self.couriers,
             self._operator,
+            self.hooks,
         )
 
     def run(self) -> Trace:
@@ -179,7 +203,7 @@ class World:
         parts = {
             "Intake": intake,
             "Trackings": SimulatedResults,
-            "Webhooks": NoServices,
+            "Webhooks": Webhooks if self.plan.services else NoServices,
             "Dead": SimulatedDead,
             "Tracker": lambda _, __: self.couriers,
             "FailPoints": points,

@@ -66,10 +66,9 @@ class Kind(NamedTuple):
     """A kind of lines: the rules for requests on them; `form` is how these lines are written.
 
     What carries its calls out is chosen by its `name`, in the wiring (service.ports.Work).
-    `brakes`: what stops a line, by the code of the error. `spares`: an error is charged to a number
-    only if another one of its line was answered since its last try; False: it always is.
-    `yields`: calls of such lines have half of the slots of a process at most, all lines together.
-    The others are the rules of the table above.
+    `brakes`: what stops a line, by the code of the error. `yields`: calls of such lines have half
+    of the slots of a process at most, all lines together. The others are the rules of the table
+    above.
     """
 
     name: str
@@ -80,7 +79,6 @@ class Kind(NamedTuple):
     operations: bool
     counted: bool
     brakes: Mapping[str, Brake]
-    spares: bool
     yields: bool = False
 
 
@@ -110,7 +108,6 @@ TRACKING = Kind(
             "no_credentials": Brake(after=1, first_seconds=60.0, cap_seconds=60.0),
         }
     ),
-    spares=True,
 )
 
 DELIVERY = Kind(
@@ -129,7 +126,6 @@ DELIVERY = Kind(
             "no_key": Brake(after=1, first_seconds=60.0, cap_seconds=60.0),
         }
     ),
-    spares=False,
     yields=True,
 )
 

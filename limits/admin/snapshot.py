@@ -245,8 +245,6 @@ def _snapshot(
     why, note = _stop(*answer[8:13])
     now_us, _, bound_by, ends, last = binds
     calls, numbers = (int(each or 0) for each in answer[14])
-    # A version before counted calls alone, each of which had a number.
-    numbers = max(calls, numbers)
     return LineSnapshot(
         line,
         rules.concurrent,

@@ -184,18 +184,6 @@ async def test_a_status_that_somebody_deleted_or_that_has_not_ended_is_given_up(
     assert await redis.ttl(f"{KEYS.status}runs") == -1
 
 
-async def test_what_a_version_before_ended_keeps_its_end_and_is_known_until_then(
-    worker: Worker, redis: Redis, first: ToArchive
-) -> None:
-    old = {"status": "SUCCESS", "tracking": "usps:N001", "at": 1}
-    await redis.set(f"{KEYS.status}op-0", json.dumps(old), ex=1_000)
-
-    assert await given(first) == []
-
-    assert 0 < await redis.ttl(f"{KEYS.status}op-0") <= 1_000
-    assert await worker.ended("N001", id="op-0") == "SUCCESS"
-
-
 async def test_a_full_redis_lets_what_ended_be_archived(
     worker: Worker, redis: Redis, first: ToArchive
 ) -> None:

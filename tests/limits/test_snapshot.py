@@ -276,7 +276,6 @@ async def test_a_line_at_rest_is_left_out_unless_it_has_a_quota(redis: Redis) ->
     ("counts", "told"),
     [
         ({"calls": 4, "numbers": 90}, (4, 90, 22.5)),
-        ({"calls": 4}, (4, 4, 1.0)),  # as a version before counted
         ({"open": 1}, (0, 0, None)),
     ],
 )

@@ -207,7 +207,7 @@ def _setback(
         delay=delay(call.tries + 1, rules.first_seconds * slower, rules.cap_seconds, draw),
         charged=not firm,
         # MongoDB refuses this document: that others are answered or not says nothing of it.
-        spares=TRACKING.spares and not isinstance(error, UnstorableAnswer),
+        spares=not isinstance(error, UnstorableAnswer),
         attempts=rules.attempts,
         brake=TRACKING.brakes.get(error.code, TRACKING.brakes[CourierDown.code]),
         named=_named_pause(error),

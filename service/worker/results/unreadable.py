@@ -22,6 +22,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from bson import Int64
 from pymongo import ASCENDING, UpdateOne
@@ -41,11 +42,14 @@ from service.worker.results.document import (
     whose,
 )
 from service.worker.results.failure import faults_of
-from tracking.call import Attempt, Call
+from tracking.call import Attempt, Call, Permit
 from tracking.checkpoint import Tracking
-from tracking.errors import NotStarted, Unread
+from tracking.errors import Unread
 from tracking.line import line_of
 from tracking.request import MAIN, Number, Slug, TrackingRequest
+
+_OVER = cast(Permit, None)
+"""The permit of a call that is over: nobody sends by it again."""
 
 MAX_TEXT_BYTES = 1024
 """Bytes of a message, and of a header's value."""
@@ -105,7 +109,7 @@ def answer_in(document: Document, tracking: Tracking) -> Answer:
     request = TrackingRequest(slug, number, number, fields=fields_in(document))
     granted_us, account = int(document["observed_us"]), document.get("account", MAIN)
     since = granted_us / 1_000_000
-    call = Call("past", line_of(request), request, _Spent(), granted_us, since, account=account)
+    call = Call("past", line_of(request), request, _OVER, granted_us, since, account=account)
     # The attempt is that of the failed reading: it stands in the document already.
     outcome = "answered" if tracking.checkpoints else "not_found"
     return Answer(call, tracking, Attempt(document["attempted_at"], outcome, 0, document["status"]))
@@ -135,22 +139,3 @@ def _newest(kept: UnreadAnswer) -> tuple[Document, Mapping[str, Document]]:
     older = {"_id": name_of(kept.call), "observed_us": {"$lte": Int64(kept.call.granted_us)}}
     members |= {"fields": dict(request.fields)} if request.fields else {}
     return older, {"$set": members | whose(kept.call.account)}
-
-
-class _Spent:
-    """The permit of a call that is over."""
-
-    deadline = 0.0
-    started = True
-
-    async def again(self) -> None:
-        raise NotStarted("this call is over")
-
-    async def before_send(self) -> None:
-        raise NotStarted("this call is over")
-
-    def after_send(self) -> None:
-        """Nothing is sent."""
-
-    def answered(self, ago: float) -> None:
-        """Nothing is answered."""

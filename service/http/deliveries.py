@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated
 
@@ -34,7 +33,6 @@ from service.operator.deliveries import (
     Delivery,
     DeliveryState,
     EventName,
-    UnknownDelivery,
     Which,
     cancel,
     deliveries_of,
@@ -189,8 +187,7 @@ class DeliveryRoutes:
     async def one(self, request: web.Request) -> web.Response:
         """Show all of one. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
-        with _knowing():
-            told = await in_thread(show, self._stores, account, request.match_info["id"])
+        told = await in_thread(show, self._stores, account, request.match_info["id"])
         return answer(WholeDelivery(**told))
 
     async def resend(self, request: web.Request) -> web.Response:
@@ -218,8 +215,7 @@ class DeliveryRoutes:
 
     async def _act(self, request: web.Request, act: _Act, status: HTTPStatus) -> web.Response:
         who = owner_of(self._callers, request, Scope.HOOKS)
-        with _knowing():
-            done = await in_thread(act, self._stores, who, who.account, request.match_info["id"])
+        done = await in_thread(act, self._stores, who, who.account, request.match_info["id"])
         return answer(
             _now_of(done, await in_thread(names_of_services, self._stores, [done])), status
         )
@@ -246,16 +242,6 @@ class DeliveryRoutes:
 
 def _now_of(delivery: Delivery, names: Mapping[str, str]) -> DeliveryNow:
     return DeliveryNow(**members(delivery, names[delivery.service]))
-
-
-@contextlib.contextmanager
-def _knowing() -> Iterator[None]:
-    """Say that there is no such delivery as a problem."""
-    try:
-        yield
-    except UnknownDelivery as error:
-        why = "there is no such delivery, or it is over for long: GET /v1/deliveries lists them"
-        raise Problem(HTTPStatus.NOT_FOUND, why) from error
 
 
 _LIST = About(

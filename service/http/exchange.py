@@ -32,8 +32,10 @@ from msgspec.structs import fields
 from service.http.backend.operators import read_behind
 from service.observe.log import emit_unexpected
 from service.operator.accounts import NotDone
+from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
 from service.operator.put import read_posted
+from service.operator.services import BadWish, MadeTooMany, NoKeys, UnknownService
 from tracking.errors import MalformedJob, StoreError
 
 RETRY_SECONDS = 5
@@ -152,10 +154,30 @@ def _problem_of(error: Exception, name: str) -> Problem:
         case StoreError():
             return come_later(f"{error}")
         case NotDone():
-            return Problem(HTTPStatus.CONFLICT, f"{error}")
+            return _not_done(error)
     emit_unexpected(error, request=name)
     detail = "this is a defect of the service: its log says more under this X-Request-Id"
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
+
+
+def _not_done(error: NotDone) -> Problem:
+    """Say what cannot be done: a conflict, where it is nothing else."""
+    match error:
+        case UnknownService():
+            why = "there is no such service: GET /v1/services lists them"
+            return Problem(HTTPStatus.NOT_FOUND, why)
+        case UnknownDelivery():
+            why = "there is no such delivery, or it is over for long: GET /v1/deliveries lists them"
+            return Problem(HTTPStatus.NOT_FOUND, why)
+        case BadWish(parameter=name):
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", parameter=name)
+        case MadeTooMany():
+            # The next day begins (UTC), for which services are counted again.
+            seconds = max(86_400 - int(time.time()) % 86_400, RETRY_SECONDS)
+            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", {"Retry-After": f"{seconds}"})
+        case NoKeys():
+            return come_later(f"{error}")
+    return Problem(HTTPStatus.CONFLICT, f"{error}")
 
 
 BODY_MOST = 1 << 20

@@ -36,8 +36,8 @@ from service.operator.put import PostedLink
 from tracking.errors import MalformedJob
 from tracking.request import account_and_id
 
-# What holds a secret is kept nowhere on its way, and told to no other site.
-_SECRET = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+# What holds a secret is told to no other site.
+_SECRET = {"Referrer-Policy": "no-referrer"}
 
 
 class ListedLink(msgspec.Struct, rename="camel"):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
@@ -14,12 +12,10 @@ from msgspec import Meta
 
 from service.http.callers import Callers, owner_of
 from service.http.exchange import (
-    RETRY_SECONDS,
     About,
     Problem,
     Route,
     answer,
-    come_later,
     read_body,
 )
 from service.operator.connections import in_thread
@@ -27,17 +23,10 @@ from service.operator.keys import Scope
 from service.operator.service_view import members, whole_members
 from service.operator.service_wishes import ServiceChange, ServiceWishes
 from service.operator.services import (
-    BadWish,
     Made,
-    MadeTooMany,
-    NoKeys,
     Services,
-    UnknownService,
 )
 from tracking.request import NAME
-
-# What is answered once is kept nowhere on its way.
-_SECRET = {"Cache-Control": "no-store"}
 
 _NAMED = Annotated[str, Meta(pattern=f"^{NAME.pattern}$")]
 
@@ -155,9 +144,8 @@ class ServiceRoutes:
     async def one(self, request: web.Request) -> web.Response:
         """Show one. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
-        with _refusing():
-            name = request.match_info["name"]
-            told = await in_thread(whole_members, self._services, account, name)
+        name = request.match_info["name"]
+        told = await in_thread(whole_members, self._services, account, name)
         return answer(WholeService(**told))
 
     async def make(self, request: web.Request) -> web.Response:
@@ -166,13 +154,12 @@ class ServiceRoutes:
         wanted = await read_body(request, NewService)
         wishes = _given(wanted)
         name = wishes.pop("name")
-        with _refusing():
-            made = await in_thread(self._services.make, who, who.account, name, wishes)
+        made = await in_thread(self._services.make, who, who.account, name, wishes)
         said = MadeService(
             **members(made.service), secret=_secret_of(made), hears_from=made.hears_from
         )
         response = answer(said, HTTPStatus.CREATED)
-        response.headers.update(_SECRET | {"Location": f"/v1/services/{name}"})
+        response.headers["Location"] = f"/v1/services/{name}"
         return response
 
     async def change(self, request: web.Request) -> web.Response:
@@ -183,22 +170,19 @@ class ServiceRoutes:
             names = ", ".join(ServiceChange.__struct_fields__)
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"name one of {names}")
         name = request.match_info["name"]
-        with _refusing():
-            made = await in_thread(self._services.change, who, who.account, name, wishes)
+        made = await in_thread(self._services.change, who, who.account, name, wishes)
         return answer(ServiceNow(**members(made.service)))
 
     async def delete(self, request: web.Request) -> web.Response:
         """Delete one; what is open for it is cancelled. Raises Problem, StoreError."""
         who, name = owner_of(self._callers, request, Scope.HOOKS), request.match_info["name"]
-        with _refusing():
-            await in_thread(self._services.delete, who, who.account, name)
+        await in_thread(self._services.delete, who, who.account, name)
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
     async def test(self, request: web.Request) -> web.Response:
         """Send it an event that says that it is a test. Raises Problem, StoreError."""
         who, name = owner_of(self._callers, request, Scope.HOOKS), request.match_info["name"]
-        with _refusing():
-            put = await in_thread(self._services.test, who, who.account, name)
+        put = await in_thread(self._services.test, who, who.account, name)
         url = f"/v1/deliveries/{put.id}"
         response = answer(TestPut(put.id, url), HTTPStatus.ACCEPTED)
         response.headers["Location"] = url
@@ -207,12 +191,9 @@ class ServiceRoutes:
     async def rotate(self, request: web.Request) -> web.Response:
         """Give it a new secret; the old one signs on for a day. Raises Problem, StoreError."""
         who, name = owner_of(self._callers, request, Scope.HOOKS), request.match_info["name"]
-        with _refusing():
-            made = await in_thread(self._services.rotate, who, who.account, name)
+        made = await in_thread(self._services.rotate, who, who.account, name)
         old = made.service.secrets[1].ends_at
-        response = answer(NewSecret(name, _secret_of(made), old or dt.datetime.now(dt.UTC)))
-        response.headers.update(_SECRET)
-        return response
+        return answer(NewSecret(name, _secret_of(made), old or dt.datetime.now(dt.UTC)))
 
 
 def _given(wanted: ServiceWishes) -> dict[str, Any]:
@@ -224,30 +205,6 @@ def _given(wanted: ServiceWishes) -> dict[str, Any]:
 def _secret_of(made: Made) -> str:
     assert made.secret is not None  # noqa: S101 - it was made with it
     return made.secret
-
-
-@contextlib.contextmanager
-def _refusing() -> Iterator[None]:
-    """Say what was not done as a problem, where that is no conflict."""
-    try:
-        yield
-    except UnknownService as error:
-        why = "there is no such service: GET /v1/services lists them"
-        raise Problem(HTTPStatus.NOT_FOUND, why) from error
-    except BadWish as error:
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
-        raise Problem(status, f"{error}", parameter=error.parameter) from error
-    except MadeTooMany as error:
-        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", _later()) from error
-    except NoKeys as error:
-        raise come_later(f"{error}") from error
-
-
-def _later() -> dict[str, str]:
-    """Say when the next day begins (UTC), for which services are counted again."""
-    now = dt.datetime.now(dt.UTC)
-    seconds = 86_400 - (now.hour * 3_600 + now.minute * 60 + now.second)
-    return {"Retry-After": str(max(seconds, RETRY_SECONDS))}
 
 
 _ALL = About("List the services of the account.", Scope.READ, {200: AllServices})

@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from service.config import schema
 from service.console import drawing, rows, settings
@@ -26,19 +25,6 @@ from tracking.errors import MalformedJob
 from tracking.request import Origin, Slug, parse_slug
 
 NOT_REACHED = "jobs that no worker has taken from the tubes yet are not reached; cancel again later"
-
-
-@dataclass(slots=True)
-class Tally:
-    """What was cancelled so far, also when the rest is interrupted."""
-
-    requests: int = 0
-    numbers: int = 0
-
-    def add(self, came: cancel.Cancelled) -> None:
-        """Count what came of one number."""
-        self.requests += came.operations
-        self.numbers += came.operations > 0
 
 
 def cancel_arguments(parser: Parser) -> None:
@@ -118,7 +104,7 @@ def _targets(options: Options, couriers: catalogue.Catalogue) -> Iterator[cancel
 async def _cancel_each(
     config: schema.Config, targets: Sequence[cancel.CancelTarget], options: Options
 ) -> int:
-    tally = Tally()
+    tally = cancel.Tally()
     try:
         with drawing.Bar(len(targets)) as bar:
             async with cancel.canceller_of(config) as canceller:
@@ -184,7 +170,7 @@ async def _cancel_lines(
         if not agreed(question, yes=options.yes):
             return Exit.NEGATIVE
         for slug in slugs:
-            tally = Tally()
+            tally = cancel.Tally()
             try:
                 with drawing.Bar(waiting[slug]) as bar:
                     async for _, came in cancel.cancel_line(canceller, slug, which):
@@ -200,7 +186,7 @@ async def _cancel_lines(
 
 def _nothing_waits(slugs: Sequence[Slug], *, as_json: bool) -> int:
     for slug in slugs:
-        _sum_up(slug, Tally(), as_json=as_json)
+        _sum_up(slug, cancel.Tally(), as_json=as_json)
     if not as_json:
         if not slugs:
             say("nothing waits for any courier")
@@ -230,7 +216,7 @@ def _chosen(which: cancel.CancelFilter) -> str:
     return f"every {f'{which.origin} ' if which.origin else ''}request{age}"
 
 
-def _sum_up(slug: Slug, tally: Tally, *, as_json: bool) -> None:
+def _sum_up(slug: Slug, tally: cancel.Tally, *, as_json: bool) -> None:
     members = {"slug": slug, "numbers": tally.numbers, "cancelled": tally.requests}
     words = f"cancelled {tally.requests} requests for {tally.numbers} numbers of {slug}"
     tell(members, words, as_json=as_json)

@@ -36,7 +36,7 @@ from service.operator.put import PostedLink
 from tracking.errors import MalformedJob
 from tracking.request import account_and_id
 
-# What holds a secret is told to no other site.
+# The browser names no address that holds a secret to another site.
 _SECRET = {"Referrer-Policy": "no-referrer"}
 
 

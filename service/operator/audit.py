@@ -31,8 +31,6 @@ from service.worker.results.database import Document
 from tracking.errors import ResultsDown
 from tracking.request import MAIN, Account
 
-__all__ = ["Document", "Operator", "Via", "recorded", "recorded_where_possible"]
-
 T = TypeVar("T")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from limits.admin.cancel import CancelFilter, Cancelled, Canceller, CancelTarget, NotCancelled
 from service.config.domain import rules_for
@@ -16,20 +17,22 @@ from service.operator.connections import redis_of
 from service.operator.look import operation_of
 from tracking.request import Number, Slug
 
-__all__ = [
-    "EVERYTHING",
-    "CancelFilter",
-    "CancelTarget",
-    "Cancelled",
-    "Canceller",
-    "NotCancelled",
-    "NotWaiting",
-    "cancel_line",
-    "canceller_of",
-    "target_of",
-]
+__all__ = ["CancelFilter", "CancelTarget", "Cancelled", "Canceller", "NotCancelled"]
 
 EVERYTHING = CancelFilter()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was cancelled so far, also when the rest is interrupted."""
+
+    requests: int = 0
+    numbers: int = 0
+
+    def add(self, came: Cancelled) -> None:
+        """Count what came of one number."""
+        self.requests += came.operations
+        self.numbers += came.operations > 0
 
 
 class NotWaiting(Exception):

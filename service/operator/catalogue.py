@@ -11,7 +11,7 @@ from service.config.domain import courier_settings
 from service.config.schema import Config
 from tracking.request import Number, Slug, parse_number
 
-__all__ = ["Candidate", "Catalogue", "Sign"]
+__all__ = ["Sign"]
 
 
 class Catalogue:

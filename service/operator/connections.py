@@ -19,15 +19,7 @@ from service.worker.results.database import Collections, in_thread, names_of, op
 from service.worker.results.failure import mongodb_down
 from service.worker.results.limit_changes import read_changes
 
-__all__ = [
-    "PATIENCE_MS",
-    "Collections",
-    "book_of",
-    "collections_of",
-    "in_thread",
-    "redis_of",
-    "view_of",
-]
+__all__ = ["Collections", "in_thread"]
 
 PATIENCE_MS = 3_000
 """A person waits, and so does a probe: sooner than the worker, who can wait."""

@@ -12,17 +12,7 @@ from service.worker.results.database import Document
 from service.worker.results.dead import Filter, count_by_reason, delete, find, is_about
 from tracking.errors import StoreError
 
-__all__ = [
-    "Document",
-    "Filter",
-    "StillBuried",
-    "buried_job",
-    "count_by_reason",
-    "delete_buried",
-    "delete_dead",
-    "find",
-    "shown",
-]
+__all__ = ["Document", "Filter", "count_by_reason", "find"]
 
 
 class Buried(NamedTuple):

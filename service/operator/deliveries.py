@@ -48,25 +48,7 @@ from service.worker.results.database import Document
 from service.worker.results.document import stored_now
 from tracking.request import Account, account_and_id
 
-__all__ = [
-    "COUNTED_MOST",
-    "Delivery",
-    "DeliveryState",
-    "EventName",
-    "Resent",
-    "UnknownDelivery",
-    "Which",
-    "attempts_of",
-    "cancel",
-    "count_failed",
-    "deliveries_of",
-    "members",
-    "names_of_services",
-    "resend",
-    "resend_all",
-    "show",
-    "stop_all",
-]
+__all__ = ["Delivery", "DeliveryState", "EventName"]
 
 BATCH_SIZE = 500
 TRIES = 5

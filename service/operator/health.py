@@ -37,21 +37,7 @@ from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line
 from tracking.request import Slug
 
-__all__ = [
-    "CourierHealth",
-    "Finding",
-    "Grade",
-    "account_findings",
-    "archive_findings",
-    "courier_health",
-    "environment_name",
-    "findings_here",
-    "findings_of",
-    "guard_findings",
-    "key_findings",
-    "refused_findings",
-    "worries_of",
-]
+__all__ = ["Finding", "Grade", "environment_name"]
 
 DAY_SECONDS, GIB = 86_400, 2**30
 ARCHIVED_WITHIN_SECONDS = 120.0

@@ -28,18 +28,7 @@ from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line
 from tracking.request import Slug
 
-__all__ = [
-    "SETTABLE",
-    "CourierLimits",
-    "Own",
-    "change",
-    "check_together",
-    "limits_of",
-    "members",
-    "named_limits",
-    "read_wishes",
-    "set_over_file",
-]
+__all__ = ["SETTABLE", "Own"]
 
 _WISH = re.compile(r"([a-z_]+)=(none|[0-9]{1,10})")
 

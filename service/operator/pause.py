@@ -20,7 +20,7 @@ from service.worker.results.database import Document
 from tracking.line import courier_line
 from tracking.request import Slug
 
-__all__ = ["Resumed", "pausing", "read_duration", "resuming"]
+__all__ = ["Resumed"]
 
 SHORTEST_SECONDS = 0.001
 LONGEST_SECONDS = 3_650 * 86_400.0

@@ -15,7 +15,7 @@ from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.worker.tubes.put_servers import JobRef, NotPut, PutOptions, PutServers, batches
 from tracking.errors import TubesDown
 
-__all__ = ["JobRef", "NotPut", "Producer", "PutOptions", "Tubes", "batches"]
+__all__ = ["JobRef", "NotPut", "PutOptions", "batches"]
 
 TIMEOUTS = Timeouts(connect=2.0, reply=10.0)
 """`-f 0` on a slow disk takes its time; a person sees that something happens."""

@@ -61,20 +61,7 @@ from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import DELIVERY, Line
 from tracking.request import NAME, Account
 
-__all__ = [
-    "BadWish",
-    "Made",
-    "MadeTooMany",
-    "NoKeys",
-    "Service",
-    "ServiceConflict",
-    "Services",
-    "UnknownService",
-    "Wishes",
-    "heard_by_all",
-    "new_sealing_key",
-    "seal_again",
-]
+__all__ = ["BadWish", "Service", "new_sealing_key"]
 
 WAIT_SECONDS = 5.0
 """How long a maker waits until every process knows a service: a sweep, mostly."""

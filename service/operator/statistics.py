@@ -16,8 +16,6 @@ from service.worker.results.statistics import read_days
 from tracking.operation import ENDS
 from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Tally
 
-__all__ = ["SHARES", "SPANS_MOST", "Statistics", "members", "moment_of", "statistics_of"]
-
 SPANS_MOST = 61
 """As many as can be drawn side by side: an hour in minutes, and the one that it begins in."""
 

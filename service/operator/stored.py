@@ -20,16 +20,7 @@ from service.worker.results.operations import (
 from service.worker.results.queries import find_tracking
 from tracking.request import MAIN, Account, Number, Slug
 
-__all__ = [
-    "PRIVATE",
-    "Stored",
-    "dead_of",
-    "fields_in",
-    "kept_operation",
-    "open_stored",
-    "shown",
-    "with_archived",
-]
+__all__ = ["fields_in"]
 
 PRIVATE = frozenset({"fields", "account", "observed_us", "revision", "check_pace", "untold"})
 """What a document holds for us alone, and what one account may know of the receiver."""

@@ -49,7 +49,7 @@ from tracking.errors import LimitsBroken, LimitsDown
 from tracking.operation import State
 from tracking.request import Account, account_and_id
 
-__all__ = ["EventId", "EventIds", "Kind", "Listener", "Listeners", "Progress", "Told", "listening"]
+__all__ = ["EventId"]
 
 AT_ONCE = 100
 """Ends of one read: their operations are read in one round trip."""

@@ -36,7 +36,7 @@ from tracking.errors import LimitsBroken, LimitsDown, StoreError, TrackingError
 from tracking.operation import State
 from tracking.request import Account, Number, Slug
 
-__all__ = ["NotCancelled", "OperationView", "Operations", "Place", "open_operations", "queued"]
+__all__ = ["NotCancelled", "OperationView", "Place"]
 
 SPARE_PART = 10
 """Of the connections one in so many stays free of those that wait."""

@@ -27,7 +27,7 @@ from tracking.errors import StoreError
 from tracking.line import courier_line
 from tracking.request import Slug
 
-__all__ = ["Acted", "Filter", "Operators", "behind", "cursor_of", "read_behind"]
+__all__ = ["Filter"]
 
 ACT_SECONDS = 20.0
 """No further record is begun after that: proxies give up after a minute."""

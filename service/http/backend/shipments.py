@@ -24,11 +24,11 @@ from service.operator.stored import Stored
 from service.worker.results import shipments as collection
 from service.worker.results.database import Document, in_thread
 from service.worker.results.document import stored_now
-from service.worker.results.shipments import RETURNING, Exists, Filters, Position, asked_as
+from service.worker.results.shipments import Exists, Filters, Position, asked_as
 from tracking.errors import MalformedJob, StoreError
 from tracking.request import Account, Number, Slug, account_and_id, operation_id
 
-__all__ = ["RETURNING", "Code", "Filters", "Position", "ShipmentError", "Shipments"]
+__all__ = ["Filters", "Position"]
 
 RETRACKS_MOST = 3
 """AfterShip's bound."""

@@ -6,7 +6,6 @@ The documents leave as they are stored (docs/interface.md §3); `Parcel` describ
 from __future__ import annotations
 
 import datetime as dt
-from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
@@ -16,7 +15,16 @@ from msgspec import Meta
 
 from service.http.backend.door import Door
 from service.http.backend.operations import Operations, OperationView, queued
-from service.http.exchange import About, Parameter, Problem, Route, answer, malformed, seconds_of
+from service.http.exchange import (
+    MOMENT,
+    About,
+    Parameter,
+    Problem,
+    Route,
+    answer,
+    malformed,
+    seconds_of,
+)
 from service.http.operations import WAIT, WAIT_MOST, Operation, OperationRoutes, told
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
@@ -27,15 +35,13 @@ from tracking.errors import MalformedJob
 from tracking.operation import State
 from tracking.request import Account, Number, Slug, account_and_id
 
-Instant = Annotated[datetime, Meta(tz=True)]
-
 
 class StoredCheckpoint(TypedDict):
     """One scan of a parcel; null is what the courier does not say."""
 
     checkpoint_time: Annotated[str, Meta(description="the courier's local text, ISO 8601")]
     checkpoint_offset: Annotated[str | None, Meta(description="of that time, as in `+02:00`")]
-    checkpoint_utc: Instant | None
+    checkpoint_utc: MOMENT | None
     message: str
     country_name: str | None
     country_iso3: str | None
@@ -53,13 +59,13 @@ class StoredError(TypedDict):
 
     code: str
     message: str
-    at: Instant
+    at: MOMENT
 
 
 class StoredAttempt(TypedDict):
     """A call to the courier."""
 
-    at: Instant
+    at: MOMENT
     outcome: str
     http_status: int | None
     ms: float
@@ -78,7 +84,7 @@ class Parcel(TypedDict):
     checkpoints: Annotated[list[StoredCheckpoint], Meta(description="oldest first")]
     expected_delivery: Annotated[str | None, Meta(description="the courier's text")]
     delivered_at: Annotated[str | None, Meta(description="the courier's text")]
-    delivered_at_utc: Instant | None
+    delivered_at_utc: MOMENT | None
     signed_by: str | None
     origin: str | None
     destination: str | None
@@ -95,10 +101,10 @@ class Parcel(TypedDict):
     error: StoredError | None
     attempts: Annotated[list[StoredAttempt], Meta(description="the last calls, oldest first")]
     tracked_count: int
-    created_at: Instant
-    updated_at: Annotated[Instant, Meta(description="when the courier said something new")]
-    last_checked_at: Instant | None
-    next_check_at: Instant | None
+    created_at: MOMENT
+    updated_at: Annotated[MOMENT, Meta(description="when the courier said something new")]
+    last_checked_at: MOMENT | None
+    next_check_at: MOMENT | None
 
 
 AGE_MOST = 31_536_000.0

@@ -151,8 +151,7 @@ class ServiceRoutes:
     async def make(self, request: web.Request) -> web.Response:
         """Make one; answers once all workers know it. Raises Problem, StoreError."""
         who = owner_of(self._callers, request, Scope.HOOKS)
-        wanted = await read_body(request, NewService)
-        wishes = _given(wanted)
+        wishes: dict[str, Any] = msgspec.to_builtins(await read_body(request, NewService))
         name = wishes.pop("name")
         made = await in_thread(self._services.make, who, who.account, name, wishes)
         said = MadeService(
@@ -165,7 +164,7 @@ class ServiceRoutes:
     async def change(self, request: web.Request) -> web.Response:
         """Change one, or let it rest, or go on. Raises Problem, StoreError."""
         who = owner_of(self._callers, request, Scope.HOOKS)
-        wishes = _given(await read_body(request, ServiceChange))
+        wishes = msgspec.to_builtins(await read_body(request, ServiceChange))
         if not wishes:
             names = ", ".join(ServiceChange.__struct_fields__)
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"name one of {names}")
@@ -194,12 +193,6 @@ class ServiceRoutes:
         made = await in_thread(self._services.rotate, who, who.account, name)
         old = made.service.secrets[1].ends_at
         return answer(NewSecret(name, _secret_of(made), old or dt.datetime.now(dt.UTC)))
-
-
-def _given(wanted: ServiceWishes) -> dict[str, Any]:
-    """Read what is named: what is UNSET is left out."""
-    given: dict[str, Any] = msgspec.to_builtins(wanted)
-    return given
 
 
 def _secret_of(made: Made) -> str:

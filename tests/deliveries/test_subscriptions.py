@@ -218,6 +218,25 @@ async def test_what_a_deleted_service_left_is_ended_and_nobody_reads_it_again(
     assert list(known.all()) == [crm]
 
 
+async def test_there_are_none_once_that_is_known_and_a_deleted_one_left_nothing(
+    store: Store, known: Subscriptions, add: Add
+) -> None:
+    unknown = known.are_none
+    await known.learn()
+    of_nobody = known.are_none
+    erp = add()
+    await known.learn()
+    of_one = known.are_none
+    delete(store, erp)
+    await known.learn()
+    of_a_deleted_one = known.are_none
+    store.services.update_one({"_id": erp.id}, {"$set": {"cleared_at": NOW}})
+    await known.learn()
+
+    assert (unknown, of_nobody, of_one, of_a_deleted_one) == (False, True, False, False)
+    assert known.are_none
+
+
 async def test_a_deleted_service_is_read_until_none_of_its_deliveries_is_open(
     store: Store, known: Subscriptions, add: Add
 ) -> None:

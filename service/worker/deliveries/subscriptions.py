@@ -153,6 +153,11 @@ class Subscriptions:
         """List all services."""
         return tuple(self._lines.values())
 
+    @property
+    def are_none(self) -> bool:
+        """Whether it is known that there is no service, nor anything left of a deleted one."""
+        return self._knows and not self._found.services and not self._found.deleted
+
     def _take(self, found: Found) -> None:
         known, of = self._found.services, dict[Account, list[Service]]()
         services = dict[str, Service]()

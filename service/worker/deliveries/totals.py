@@ -71,10 +71,11 @@ class Totals:
         now, store = now or dt.datetime.now(dt.UTC), self._store
         until = beginning(now - SETTLES, PART)
         cursor = await store.in_background(read_cursor, store.alerts)
-        counted = cursor.get("until")
+        counted: dt.datetime | None = cursor.get("until")
         if counted is None or counted < until:
-            begins = counted or await store.in_background(beginning_of_all, store, until)
-            at = begins - COUNTED_AGAIN
+            if counted is None:
+                counted = await store.in_background(beginning_of_all, store, until)
+            at = counted - COUNTED_AGAIN
             while at < until:
                 await store.in_background(patiently, PATIENCE_SECONDS, partial(count, store, at))
                 at += PART

@@ -3,7 +3,8 @@
 ================= =================================================================================
 task              does
 ================= =================================================================================
-`held deliveries` holds or cancels what no service takes any more, and bounds what accounts have
+`held deliveries` holds or cancels what no service takes any more, and bounds what accounts have;
+                  where there is no service it does not look
 `alerts`          has people hear of trouble, and of its end
 `mails`           sends what is written down for them
 `totals`          counts what became of deliveries, and writes the digests of a day
@@ -19,6 +20,7 @@ import functools
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from redis.asyncio import Redis
 
@@ -31,7 +33,7 @@ from service.worker.deliveries.alerts import Addresses, Alerts
 from service.worker.deliveries.keeper import Bounds, Keeper
 from service.worker.deliveries.mail import Mailer
 from service.worker.deliveries.service_events import ServiceEvents
-from service.worker.deliveries.subscriptions import announce
+from service.worker.deliveries.subscriptions import Subscriptions, announce
 from service.worker.deliveries.totals import Totals
 from service.worker.results.connection import Store
 from tracking.errors import AWAY
@@ -40,11 +42,25 @@ from tracking.line import courier_line
 Look = Callable[[], Awaitable[None]]
 
 
-def start_looking_after(
-    background: Background, config: Config, store: Store, redis: Redis, is_ours: Callable[[], bool]
-) -> None:
-    """Start all of it; `is_ours`: whether this process is the one that does it."""
-    webhooks, smtp = config.webhooks, config.mail
+class Asked(NamedTuple):
+    """What the tasks ask: the stores, and what this process knows of services, while it archives.
+
+    `is_ours`: whether this process is the one that does it.
+    """
+
+    store: Store
+    redis: Redis
+    services: Subscriptions
+    is_ours: Callable[[], bool]
+
+    def serves(self) -> bool:
+        """Whether it is ours, and there is a service of which anything is left."""
+        return self.is_ours() and not self.services.are_none
+
+
+def start_looking_after(background: Background, config: Config, asked: Asked) -> None:
+    """Start all of it."""
+    webhooks, smtp, (store, redis, _, is_ours) = config.webhooks, config.mail, asked
     bounds = Bounds(webhooks.open_most, webhooks.open_gib, webhooks.keep_days)
     addresses = Addresses(by_mail=bool(smtp.host), operators=smtp.operators)
     looks: dict[str, tuple[Look, float]] = {
@@ -61,14 +77,15 @@ def start_looking_after(
     if smtp.host:
         looks["mails"] = Mailer(store, smtp).look, mail.PERIOD_SECONDS
     for name, (look, seconds) in looks.items():
-        background.start(name, functools.partial(_again_and_again, look, seconds, is_ours))
+        may = asked.serves if name == "held deliveries" else is_ours
+        background.start(name, functools.partial(_again_and_again, look, seconds, may))
 
 
-async def _again_and_again(look: Look, seconds: float, is_ours: Callable[[], bool]) -> None:
+async def _again_and_again(look: Look, seconds: float, may: Callable[[], bool]) -> None:
     """Look about every so many seconds, until cancelled."""
     while True:
         await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
-        if is_ours():
+        if may():
             with suppress(*AWAY):  # said elsewhere; the next look does it
                 await look()
 

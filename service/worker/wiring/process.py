@@ -31,7 +31,7 @@ from service.worker.tubes.put_servers import Putter
 from service.worker.upkeep.archiver import Archiver, Ears, Telling
 from service.worker.upkeep.lost_records import LostRecords
 from service.worker.upkeep.purge import Purge
-from service.worker.wiring.alerting import start_looking_after
+from service.worker.wiring.alerting import Asked, start_looking_after
 from tracking.request import Slug
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ async def live(config: Config, beat: Beat) -> int:
         putter = Putter(servers)
         closing.callback(putter.close)
         to_archive = ToArchive(redis, secrets.token_hex(8))
-        telling = _telling(config, store, redis, putter)
+        services = Subscriptions(store, config.webhooks.timeout_seconds)
+        telling = _telling(services, store, redis, putter)
         archiver = Archiver(to_archive, store, telling, mirrored=config.redis.mirror)
         background.start("archiver", archiver.run)
         purge = Purge(store, names_of(config), servers, lambda: archiver.works)
@@ -106,7 +107,8 @@ async def live(config: Config, beat: Beat) -> int:
         named = _names_of_couriers(config)
         lost = LostRecords(store, names_of(config), servers, named, lambda: archiver.works)
         background.start("lost records", lost.run)
-        start_looking_after(background, config, store, redis, lambda: archiver.works)
+        asked = Asked(store, redis, services, lambda: archiver.works)
+        start_looking_after(background, config, asked)
         calm_the_collector()
         await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
         background.retire()
@@ -131,9 +133,7 @@ def _names_of_couriers(config: Config) -> Resolve:
     return named
 
 
-def _telling(config: Config, store: Store, redis: Redis, putter: Putter) -> Telling:
-    known = Subscriptions(store, config.webhooks.timeout_seconds)
-
+def _telling(known: Subscriptions, store: Store, redis: Redis, putter: Putter) -> Telling:
     async def has_services() -> bool:
         await known.look()
         return bool(known.all())

@@ -71,7 +71,7 @@ class Totals:
         now, store = now or dt.datetime.now(dt.UTC), self._store
         until = beginning(now - SETTLES, PART)
         cursor = await store.in_background(read_cursor, store.alerts)
-        counted = cursor.get("until")
+        counted: Any = cursor.get("until")
         if counted is None or counted < until:
             begins = counted or await store.in_background(beginning_of_all, store, until)
             at = begins - COUNTED_AGAIN

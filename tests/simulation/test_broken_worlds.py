@@ -16,9 +16,14 @@ from simulated.world import Breakage
 
 from limits.script_file import load
 from service.ports import Job
+from service.worker.deliveries import store as deliveries
+from service.worker.deliveries.filler import Filler
+from service.worker.deliveries.outbox import Inserted
+from service.worker.deliveries.store import Found, read
 from service.worker.flow.call import CallEnds, CallRunner, Stores, WorkOf
 from service.worker.flow.handle import Handler
 from service.worker.flow.tasks import CallSlots, Tasks
+from service.worker.wiring import webhooks
 from tracking.call import Call, TakeResult, Verdict
 
 MOST_TRIED = 60
@@ -137,6 +142,55 @@ def test_a_world_that_is_broken_on_purpose_is_found_out(name: str) -> None:
             return
 
     pytest.fail(f"none of {MOST_TRIED} worlds broke {promise}, only {told[:3]}")
+
+
+def read_without_rows(stores: Any, ids: Sequence[str]) -> list[Found | None]:
+    """Find no attempt that is stored."""
+    return [found and found._replace(row=None) for found in read(stores, ids)]
+
+
+def insert_nothing(*_: object) -> Inserted:
+    """Take a change for told of which nobody will hear."""
+    return Inserted([], {})
+
+
+OF_DELIVERIES: dict[str, tuple[str, int, Any, str, Any]] = {
+    "a change loses its mark before anybody is to hear of it": (
+        "H1",
+        55,
+        webhooks,
+        "insert",
+        insert_nothing,
+    ),
+    "an ordered service is filled like any other": (
+        "H2",
+        2004,
+        Filler,
+        "_fill_ordered",
+        Filler._fill,  # noqa: SLF001 - what it is broken with
+    ),
+    "an attempt that is stored is not looked for": (
+        "H4",
+        156,
+        deliveries,
+        "read",
+        read_without_rows,
+    ),
+}
+"""The promise, a seed by which it breaks, and what is replaced."""
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", OF_DELIVERIES)
+def test_a_world_with_broken_deliveries_is_found_out(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promise, seed, owner, replaced, by = OF_DELIVERIES[name]
+    monkeypatch.setattr(owner, replaced, by)
+
+    told = live(seed, Scripting()).breaches
+
+    assert promise in {each.partition(":")[0] for each in told}, told
 
 
 def outcome(*breaches: str) -> Outcome:

@@ -27,6 +27,7 @@ PLAN = replace(
     poison=0,
     shuffle=True,
     rates={"courier silent": 0.3, LEAPS: 0.0},
+    services=(),
 )
 
 

@@ -204,6 +204,7 @@ CALM = replace(
     lease=60.0,
     poison=0,
     rates={},
+    services=(),
 )
 
 

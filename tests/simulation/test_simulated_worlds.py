@@ -99,7 +99,8 @@ def test_numbers_that_spoil_calls_for_several_and_such_as_are_left_out_cost_no_o
     for seed in (4, 8, 12):
         plan = plan_for(seed)
         slugs = tuple(replace(each, together=5, per_second=2) for each in plan.slugs)
-        quick = replace(plan, rates={}, refused="", slugs=slugs, producing=2.0, left_out=0.3)
+        plan = replace(plan, rates={}, refused="", services=())
+        quick = replace(plan, slugs=slugs, producing=2.0, left_out=0.3)
 
         outcome = live_through(quick, scripting)
 

@@ -6,8 +6,8 @@ promise is broken where
 H2      more attempts are at a destination at once than its service allows, two of them of one
         delivery, or one of an ordered service ahead of an older one that is open
 H3      more than it allows arrive in a second
-H4      a delivery comes again that it had taken, as MongoDB had stored; or of which no attempt is
-        stored, though the process that made it lives and its call was not over
+H4      a delivery comes again of which a success is stored; or of which the last attempt is not
+        stored, though the process that made it lives and its call is not over
 ======= ============================================================================================
 """
 
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from service.worker.deliveries.attempt import Ending, Failure, ending_of
 from service.worker.deliveries.sender import Sent
 from service.worker.deliveries.service import Service
+from service.worker.results.database import Document
 from simulated.exchange import Surroundings
 from simulated.loop import Process
 from simulated.mongodb import Collections
@@ -99,8 +100,10 @@ class Destinations:
             return Ending(Failure.CONNECTION)
         await permit.before_send()
         answer: asyncio.Future[int] = around.loop.create_future()
-        nth, ends = self._rows(delivery) + 1, (permit.deadline, around.loop.now + self.lease)
-        post = Post(plan, delivery, nth, process, *ends, answer)
+        rows, ends = self._rows(delivery), (permit.deadline, around.loop.now + self.lease)
+        post = Post(plan, delivery, len(rows) + 1, process, *ends, answer)
+        if any(each["failure"] is None for each in rows):
+            around.trace.breach("H4", f"{delivery} was taken by {plan.name}, and is sent again")
         self._judge_sending(post)
         around.trace.add(process.name, f"{plan.name} < {delivery} ({post.nth})")
         around.loop.outside(around.chance.latency(LEAST_LATENCY, MOST_LATENCY), self._arrive, post)
@@ -126,17 +129,15 @@ class Destinations:
         """How many attempts of each delivery are stored."""
         return Counter(each["delivery"] for each in self.stored.others["attempts"].stored.values())
 
-    def _rows(self, delivery: str) -> int:
+    def _rows(self, delivery: str) -> list[Document]:
+        """The attempts of a delivery that are stored."""
         rows = self.stored.others["attempts"].stored
-        return sum(each["delivery"] == delivery for each in rows.values())
+        return [each for each in rows.values() if each["delivery"] == delivery]
 
     def _judge_sending(self, post: Post) -> None:
         breach, now = self.around.trace.breach, self.around.loop.now
         self.sent += 1
         told = f"{post.delivery} to {post.service.name}"
-        delivery = self.stored.others["deliveries"].stored[post.delivery]
-        if delivery["state"] == "delivered":
-            breach("H4", f"{told} was taken, and is sent again")
         before = self.last.get(post.delivery)
         if before and before.nth == post.nth:
             was_lost = not before.process.alive or self.is_stopping(before.process)

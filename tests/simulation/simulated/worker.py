@@ -87,12 +87,13 @@ def config_for(plan: Plan) -> schema.Config:
         )
         for each in plan.slugs
     }
+    webhooks = schema.Webhooks(keys=KEYS, timeout_seconds=TIMEOUT_SECONDS)
     return schema.Config(
         worker=schema.Worker(concurrency=plan.concurrency, grace_seconds=GRACE_SECONDS),
         limits=schema.Limits(
             call_timeout_seconds=plan.call_timeout, lease_seconds=plan.lease, slugs=slugs
         ),
-        webhooks=schema.Webhooks(keys=KEYS, timeout_seconds=TIMEOUT_SECONDS),
+        webhooks=webhooks if plan.services else schema.Webhooks(),
         retry=schema.Retry(
             attempts=plan.attempts, first_seconds=1.0, cap_seconds=20.0, deaths=plan.deaths
         ),

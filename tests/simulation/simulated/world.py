@@ -173,13 +173,12 @@ class World:
         self.trace.add("world", "is healed")
         self.nemesis.heal()
         await asyncio.sleep(self.mended_at - self.loop.now)
-        until = self.loop.now + QUIET_WITHIN
+        longest = self.loop.now + LONGEST_PAUSE
+        until = longest if self.plan.outage or self.plan.hopeless else self.loop.now
         while what := self._judge.unquiet():
-            stands = self.plan.outage or self.plan.hopeless or what.startswith(A_CHECK)
-            if (
-                self.loop.now > until + (LONGEST_PAUSE if stands else 0.0)
-                or self.loop.turns > MOST_TURNS
-            ):
+            if what.startswith(A_CHECK):  # what it changes is to be delivered, too
+                until = max(until, min(self.loop.now, longest))
+            if self.loop.now > until + QUIET_WITHIN or self.loop.turns > MOST_TURNS:
                 self.trace.breach("I7", f"not quiet: {what}")
                 return
             await asyncio.sleep(LOOK_SECONDS)

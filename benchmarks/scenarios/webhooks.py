@@ -37,7 +37,7 @@ from devstack.servers import free_port
 from service.operator.audit import Operator
 from service.operator.services import Service, Services
 from service.worker.deliveries.body import event_document, standard
-from service.worker.deliveries.delivery import delivery_id, document_of, event_id
+from service.worker.deliveries.delivery import Delivery, delivery_id, document_of, event_id
 from service.worker.deliveries.outbox import Told, delivery_of, insert
 from service.worker.deliveries.secret_box import new_key
 from service.worker.deliveries.service import Format
@@ -101,7 +101,7 @@ HANGING = 100
 HEARD = 10
 """Couriers of whose parcels they hear: two changes a second each."""
 
-BATCH, AT_ONCE = 1_000, 10_000
+BATCH, AT_ONCE = 1_000, 5_000
 """Changes, and bare deliveries, that are inserted together."""
 
 PATIENCE = 900.0
@@ -168,18 +168,17 @@ def insert_all(services: Services, told: Iterable[Told]) -> float:
     return time.monotonic() - began
 
 
-def insert_many(services: Services, to: Service, count: int) -> float:
-    """Insert so many deliveries of one event, as documents; seconds."""
-    (told,) = islice(changes([to], first=count), 1)
-    insert(services.stores, [told])
-    (of,) = told.deliveries
+def insert_many(rig: Rig, of: Delivery, count: int) -> float:
+    """Insert so many deliveries of the same event, that one among them, as documents; seconds."""
+    deliveries = rig.mongodb[DATABASE]["deliveries"]
     began = time.monotonic()
     for first in range(1, count, AT_ONCE):
         names = (
-            delivery_id(str(n), of.type, to.id) for n in range(first, min(count, first + AT_ONCE))
+            delivery_id(str(n), of.type, of.service)
+            for n in range(first, min(count, first + AT_ONCE))
         )
         documents = [document_of(replace(of, id=name)) for name in names]
-        services.stores.deliveries.insert_many(documents, ordered=False)
+        deliveries.insert_many(documents, ordered=False)
     return time.monotonic() - began
 
 
@@ -267,7 +266,9 @@ def many(rig: Rig, count: int) -> dict[str, Value]:
             wait_until_arrived(rig, 50)
             time.sleep(LOOKED_SECONDS)
             before, made = _weighed(rig), attempts.count_documents({})
-            seconds = insert_many(services, dead[0], count)
+            (told,) = islice(changes(dead, first=count), 1)
+            insert(services.stores, [told])
+            seconds = insert_many(rig, told.deliveries[0], count)
             time.sleep(LOOKED_SECONDS)
             after = _weighed(rig)
             inside = rig.redis.hlen(f"wait_requests:{dead[0].line}")

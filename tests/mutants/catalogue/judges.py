@@ -7,6 +7,11 @@ from mutants.mutant import Mutant
 VERDICT = "reliability/test_verdict.py::"
 SAMPLER = "reliability/test_sampler.py::"
 GROUP = "flow/test_group.py::"
+DELIVERED = "reliability/test_delivered.py::"
+JUDGE = (
+    "devstack/test_judge.py::"
+    "test_attempts_of_a_delivery_are_one_after_the_other_until_a_success_is_stored"
+)
 SITE = "devstack/test_site.py::"
 
 MUTANTS = (
@@ -33,6 +38,22 @@ MUTANTS = (
         old="judge.most_numbers_in_a_call(calls)) > courier.together:",
         new="judge.most_numbers_in_a_call(calls)) > 1_000:",
         tests=(VERDICT + "test_a_call_for_several_is_one_call_for_as_many_numbers_as_it_may",),
+    ),
+    Mutant(
+        name="the judge of webhooks overlooks what is sent after a stored success",
+        breaks="I8",
+        where="devstack/judge.py",
+        old="if known.stored_ns is not None and last_ns > known.stored_ns:",
+        new="if known.stored_ns is not None and last_ns < 0:",
+        tests=(JUDGE, DELIVERED + "test_attempts_at_once_and_behind_a_stored_success_are_seen"),
+    ),
+    Mutant(
+        name="the judge of webhooks takes every attempt without a row for a killed one",
+        breaks="I8",
+        where="tests/reliability/chaos/deliveries.py",
+        old="if any(_was_killed(found, call) for call in calls)]",
+        new="]",
+        tests=(DELIVERED + "test_only_what_was_in_flight_at_a_kill_is_sent_again",),
     ),
     Mutant(
         name="nobody sees that riders have slots of their own",

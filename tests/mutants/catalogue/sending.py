@@ -59,8 +59,8 @@ MUTANTS = (
         name="a destination is judged when it is set, and never again",
         breaks="F20",
         where=SENDING,
-        old="            url = parse_destination(service.destination, allowed, self._own)",
-        new="            url = URL(service.destination)",
+        old="found = allowed, parse_destination(destination, allowed, self._own)",
+        new="found = allowed, URL(destination)",
         tests=(INSIDE + "test_only_the_ports_of_https_are_reached",),
     ),
     Mutant(

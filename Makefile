@@ -44,7 +44,7 @@ JUDGED := tests/limits/test_random_walk.py tests/limits/test_permit_paced.py \
   tests/acceptance/test_limits_at_the_courier.py tests/acceptance/test_many_in_a_call.py \
   tests/console/test_run.py
 COURIERS ?= 7
-chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
+chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3 HOOKS=20000)
 	@$(if $(SHORT)$(HOOKS),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))
 	@$(if $(SHORT)$(HOOKS),,PYTHONPATH=.:tests/reliability $(BIN)/python -m door_storm $(if $(SEED),--seed $(SEED)))
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \

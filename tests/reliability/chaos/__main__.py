@@ -82,7 +82,7 @@ def _scale(asked: argparse.Namespace) -> Scale:
             seconds=seconds or HOOKS_SECONDS,
             gap=HOOKS_GAP,
             couriers=(*couriers(asked.couriers), *followed(asked.hooks, seconds or HOOKS_SECONDS)),
-            fail_points=2,
+            fail_points=4,
             disk_fills=False,
             hooks=asked.hooks,
         )

@@ -24,6 +24,9 @@ too: that cannot be excluded (docs/reliability.md), so the two never come togeth
 SILENCE = LEASE - CALL_TIMEOUT
 BOOT_PATIENCE = 20.0
 POINT_PATIENCE = 5.0
+DELIVERY_PATIENCE = 15.0
+"""Others fill and drain the lines of services: who has just been started waits for its turn."""
+
 LIST_PATIENCE = 10.0
 POINT = "fail point"
 DIED = "died "
@@ -147,6 +150,8 @@ def _stall_log_reader(worker: Worker) -> Undo:
 
 
 def _armed(name: str, point: FailPoint | DeliveryPoint) -> Do:
+    patience = DELIVERY_PATIENCE if isinstance(point, DeliveryPoint) else POINT_PATIENCE
+
     def do(arena: Arena, draw: random.Random) -> Undo:
         worker = arena.workers[name]
         worker.stop()
@@ -154,7 +159,7 @@ def _armed(name: str, point: FailPoint | DeliveryPoint) -> Do:
 
         def disarm() -> None:
             if wait_until(lambda: worker.serves, BOOT_PATIENCE):
-                wait_until(lambda: worker.died, POINT_PATIENCE)
+                wait_until(lambda: worker.died, patience)
             # Some points lie on the way out.
             if worker.stop() or worker.died:
                 arena.reached(f"{DIED}{point}")

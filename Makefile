@@ -26,7 +26,7 @@ test: $(READY) ## run the tests, on real servers, in under six minutes (ONLY="te
 	@$(PYTEST) -m "not prove" $(ONLY)
 
 prove: $(READY) ## then the longer proofs: faults, random walks, worlds, mutants, fuzz; always the same
-	@PORTION=3 $(PYTEST) -m "prove or portion"
+	@PORTION=2 $(PYTEST) -m "prove or portion"
 
 check: $(READY) ## static checks: style, types, imports, architecture
 	@$(BIN)/ruff check .

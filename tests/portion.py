@@ -4,7 +4,7 @@
 run by          how much             drawn                      times are judged
 =============== ==================== ========================== ================
 `make test`     one portion          the same ones each time    no
-`make prove`    three portions       the same ones each time    no
+`make prove`    two portions         the same ones each time    no
 `make mutants`  ten portions         the same ones each time    yes (TIMES)
 `make chaos`    as much as asked for others each time (FRESH)   yes (TIMES)
 `make fuzz`     as much as asked for others each time (FRESH)   no

@@ -42,7 +42,6 @@ ECHO: Kind = TRACKING._replace(
     takes_over=False,
     operations=False,
     counted=False,
-    spares=False,
 )
 
 CONCURRENT, PER_SECOND = 3, 4

@@ -295,17 +295,13 @@ do
     call('UNLINK', key) -- of a million, DEL alone would hold Redis for long
   end
 
-  local trims = true
+  local expires = false
 
-  -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status. The stream is
-  -- cut off at the first end of a script.
+  -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status.
   local function tell_of_end(id, state)
-    if not trims then
-      redis.pcall('XADD', EVENTS, '*', state, id)
-      return
-    end
-    trims = false
     redis.pcall('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MOST, '*', state, id)
+    if expires then return end
+    expires = true
     call('PEXPIRE', EVENTS, EVENTS_MS)
   end
 

@@ -203,6 +203,7 @@ def test_a_bad_number_keeps_none_of_its_neighbours_from_being_stored(plant: Plan
 def test_a_number_that_makes_each_call_fail_as_an_outage_does_is_by_itself_before_long(
     plant: Plant, behaviour: dict[str, object]
 ) -> None:
+    plant.settings["limits.call_timeout_seconds"] = 1.5  # so long the courier hangs each time
     slug = open_courier(plant, numbers=[BAD], **behaviour)
     hire(plant)
     until_answered(plant, slug, NUMBERS - 1)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import functools
 import socket
 import ssl
 import sys
@@ -115,13 +116,11 @@ class Sender:
         `tls`: True verifies certificates by those that the system trusts.
         """
         self._allowed_of = allowed_of
-        self._own = own
+        self._parsed = functools.lru_cache(URLS_MOST)(functools.partial(parse_destination, own=own))
         self._kept_below = kept_below
         self._resolver = Resolver(addresses)
         self._tls = tls
         self._sessions: dict[Allowed, aiohttp.ClientSession] = {}
-        self._urls: dict[tuple[str, int], tuple[Allowed, URL]] = {}
-        """What was parsed once, by the text and by which Allowed it was checked."""
 
     async def send(
         self, service: Service, headers: Mapping[str, str], body: bytes, permit: Permit
@@ -137,7 +136,7 @@ class Sender:
             raise NotStarted("the delivery's call came too late")
         allowed = self._allowed_of(service.account)
         try:
-            url = self._url(service.destination, allowed)
+            url = self._parsed(service.destination, allowed)
             sent = headers_of(service, headers)
         except BadDestination:
             return Sent(Ending(Failure.FORBIDDEN_ADDRESS), 0, at)
@@ -159,15 +158,6 @@ class Sender:
         return await http.post(
             url, data=body, headers=headers, allow_redirects=False, middlewares=(gate,)
         )
-
-    def _url(self, destination: str, allowed: Allowed) -> URL:
-        """Check a destination, once for each that is sent to. Raises BadDestination."""
-        if (found := self._urls.get((destination, id(allowed)))) is None:
-            if len(self._urls) >= URLS_MOST:
-                self._urls.clear()
-            found = allowed, parse_destination(destination, allowed, self._own)
-            self._urls[destination, id(allowed)] = found
-        return found[1]
 
     def _session(self, allowed: Allowed) -> aiohttp.ClientSession:
         if (found := self._sessions.get(allowed)) is None:

@@ -40,8 +40,8 @@ READ_TOGETHER, WRITTEN_TOGETHER = 50, 500
 """Bodies are up to 256 KiB, rows up to some 20 KiB."""
 
 REST_SECONDS = 0.005
-"""Between two batches: those of a busy process hold three items each without it, and ten with it,
-and what a batch costs beside its items is a quarter of a delivery."""
+"""Between two batches, so that those of a busy process hold more items: each costs a round trip and
+a task of the pool, however few it holds."""
 
 ORDER = [("next_at", ASCENDING), ("_id", ASCENDING)]
 BY_EVENT = [("made_at", ASCENDING), ("_id", ASCENDING)]

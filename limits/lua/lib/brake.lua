@@ -117,7 +117,7 @@ do
       state.pauses = state.pauses or 0
       return setback.named
     end
-    local before = state.at and state.at <= now_ms and granted <= state.at * 1000
+    local before = state.at and state.at <= now_ms and math.floor(granted / 1000) <= state.at
     if before or #state.failed < setback.after then return 0 end
     state.pauses, state.at, state.began = (state.pauses or 0) + 1, now_ms, state.began or now_ms
     local is_early = setback.early and now_ms - state.began < HOUR_MS

@@ -36,7 +36,7 @@ from tracking.errors import LimitsDown
 MOST_AT_ONCE = 100
 """Steps in one exchange, by their weights."""
 
-MOST_IN_SCRIPT = 34
+MOST_IN_SCRIPT = 50
 """The same in one script, during which Redis hears nobody else: more could take it 5 ms. A script
 does not begin all of them where the first ones have much to do."""
 

@@ -13,6 +13,7 @@ operation; and what both bring in has one number.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Sequence
@@ -70,6 +71,7 @@ def registration(who: WorkerInfo, token: str) -> str:
     return json.dumps({"token": token, **told}, separators=(",", ":"))
 
 
+@functools.cache  # a process stays where it is, and each sweep asks
 def process_space() -> str:
     """Name where pids mean what they mean to this process: kernel, since it booted, and namespace.
 

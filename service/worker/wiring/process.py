@@ -11,6 +11,7 @@ import contextlib
 import functools
 import secrets
 import signal
+import time
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from redis.asyncio import Redis
@@ -56,6 +57,12 @@ async def keep_beating(beat: Beat, silence: float) -> None:
     while True:
         beat()
         await asyncio.sleep(silence / BEATS)
+
+
+FIRST_SERVICE_SECONDS = 15.0
+"""How often a process that archives looks whether there is a service, as long as there is none: it
+would be a third of what its idling costs. Nothing is lost: ends are archived in any case, and those
+of the first seconds are heard of a little later."""
 
 
 async def asked_or_unfit(stopping: asyncio.Task[Literal[True]], background: Background) -> None:
@@ -134,8 +141,14 @@ def _names_of_couriers(config: Config) -> Resolve:
 
 
 def _telling(known: Subscriptions, store: Store, redis: Redis, putter: Putter) -> Telling:
+    looked = -FIRST_SERVICE_SECONDS
+
     async def has_services() -> bool:
-        await known.look()
+        nonlocal looked
+        now = time.monotonic()
+        if known.all() or now - looked >= FIRST_SERVICE_SECONDS:
+            looked = now
+            await known.look()
         return bool(known.all())
 
     ends = OperationEnds(store, known, Drains(putter.put_drain).ask)

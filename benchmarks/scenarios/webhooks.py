@@ -110,6 +110,10 @@ LOOKED_SECONDS = 15.0
 WEIGHED = 40
 """Times Redis is weighed."""
 
+FAILING = 50
+"""Deliveries that fail meanwhile, beside those for the dead destination: of one account together as
+many as it may have open, and more would be given up."""
+
 WHO = Operator()
 DATA = json.loads(FEED_BODY)
 
@@ -249,9 +253,10 @@ def soon(rig: Rig, samples: int) -> Iterator[dict[str, Value]]:
         }
 
 
-def many(rig: Rig, count: int) -> dict[str, Value]:
-    """Insert so many for a dead destination while a worker tries; gives a row."""
+def many(rig: Rig, open_most: int) -> dict[str, Value]:
+    """Insert for a dead destination what an account may have open; gives a row."""
     rig.clean()
+    count = open_most - FAILING
     nobody, deliveries = free_port(), rig.mongodb[DATABASE]["deliveries"]
     attempts = rig.mongodb[DATABASE]["attempts"]
     given = setting(slugs(1), [port_of(rig), nobody], {})
@@ -260,8 +265,8 @@ def many(rig: Rig, count: int) -> dict[str, Value]:
         fails = make(services, nobody, ["fails"])
         dead = make(services, nobody, ["dead"])
         with rig.worker(given):
-            insert_all(services, islice(changes(well + fails), 50))
-            wait_until_arrived(rig, 50)
+            insert_all(services, islice(changes(well + fails), FAILING))
+            wait_until_arrived(rig, FAILING)
             time.sleep(LOOKED_SECONDS)
             before, made = _weighed(rig), attempts.count_documents({})
             (told,) = islice(changes(dead, first=count), 1)
@@ -361,6 +366,8 @@ def run(plan: Plan) -> list[Table]:
     spans = Spans(plan.pick(4.0, 2.0), plan.span(60.0, 6.0))
     rates, turned = [], []
     with open_rig() as rig:
+        plan.say(f"{waiting:,} deliveries for a dead destination")
+        backlog = [many(rig, waiting)]
         for number in range(1, rounds + 1):
             plan.say(f"{count:,} deliveries and the bare loop, round {number} of {rounds}")
             rates.append(rate(rig, count))
@@ -369,8 +376,6 @@ def run(plan: Plan) -> list[Table]:
         for number in range(2 * turns):
             plan.say(f"{HANGING if number % 2 else 'no'} destinations hang, turn {number + 1}")
             turned.append(beside(rig, couriers, spans, hanging=bool(number % 2)))
-        plan.say(f"{waiting:,} deliveries for a dead destination")
-        backlog = [many(rig, waiting)]
     rows = [{"round": str(number), **row} for number, row in enumerate(rates, 1)]
     rows.append({"round": "median", **medians(rates)})
     return [

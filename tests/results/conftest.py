@@ -52,7 +52,7 @@ def hasty(haste: object, store: Store) -> Store:
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "OPERATION_MS", 1000)
     monkeypatch.setattr(connection, "SELECTION_MS", 500)
-    monkeypatch.setattr(connection, "HEARTBEAT_MS", 500)
+    monkeypatch.setattr(connection, "HEARTBEAT_MS", 1_000)
     # A step that meets a dead server looks for another one until then, if it began just before.
     monkeypatch.setattr(connection, "CONFIRM_SECONDS", 3.0)
 

@@ -41,7 +41,7 @@ from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
 
-PERIOD_SECONDS = 30.0
+PERIOD_SECONDS = 60.0
 """A look asks four questions, also where there is no service; a mail takes as long anyway."""
 
 DEAD_FOR = dt.timedelta(days=1)

@@ -53,17 +53,19 @@ OPERATION_MS = 5_000
 """The longest that one operation may take. The driver repeats it until then, so this is also how
 long it takes to see that MongoDB is away."""
 
-HEARTBEAT_MS = 2_000
+HEARTBEAT_MS = 5_000
 """How often the driver looks at the servers: so soon a process that writes nothing just now sees
-that MongoDB is away."""
+that MongoDB is away. Each look is dear for a process that does nothing else."""
 
 SELDOM_MS = 10_000
 """The same of a process that asks no courier: nothing is lost where its write is the first to see
-it, and each look is dear for what does nothing else meanwhile."""
+it."""
 
-# The driver has no option for this: how often a thread of its own looks for cursors that somebody
-# left open. Nobody does here, and each second it cost a process a tenth of its rest.
+# The driver has no options for these: how often a thread of its own looks for cursors that somebody
+# left open, which nobody does here, and how often each of its threads wakes to see whether it is
+# wanted. The first cost a process a tenth of its rest, the second another tenth.
 common.KILL_CURSOR_FREQUENCY = 60
+common.MIN_HEARTBEAT_INTERVAL = 1.0
 
 LOOK_SECONDS = 0.5
 CONFIRM_SECONDS = 30.0

@@ -29,7 +29,7 @@ from typing import NamedTuple
 THREADS = Path("/proc/self/task")
 
 LOOK_SECONDS = 1.0
-RESTING = 5
+RESTING = 10
 """So many times longer a process waits for its next look that did nearly nothing since the last."""
 RESTS = 0.02
 """Part of the time for which the event loop's thread runs then, at most."""

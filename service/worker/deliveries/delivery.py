@@ -12,6 +12,7 @@ held      waits, because its service is disabled            open once that is ac
 delivered its receiver answered 2xx                         final
 dead      its attempts, or its days, are over               final; open again by a resend
 cancelled by hand, or nobody needs it any more              final; open again by a resend
+completed was taken, and there is nowhere to deliver it     final
 ========= ================================================= =======================================
 
 An attempt is number `made` + 1 of its delivery, over all rounds; a resend begins a new round, which
@@ -43,16 +44,17 @@ PROBE = "probe"
 
 
 class DeliveryState(StrEnum):
-    """The state of a delivery: delivered, dead and cancelled ones are over."""
+    """The state of a delivery: all but open and held ones are over."""
 
     OPEN = "open"
     HELD = "held"
     DELIVERED = "delivered"
     DEAD = "dead"
     CANCELLED = "cancelled"
+    COMPLETED = "completed"
 
 
-FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.DEAD, DeliveryState.CANCELLED})
+FINAL = frozenset(DeliveryState) - {DeliveryState.OPEN, DeliveryState.HELD}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """Foreign requests, drawn: what other systems send to a relay, the same for the same seed.
 
-Of twenty, thirteen are signed as one of `devstack.senders` does it, over JSON, over a form, and over
-texts that are not ASCII; others have binary bodies, none at all, odd methods. One in a hundred has
-a body of 1 MiB. Each has a target of its own choice, percent-encoded or raw, and every second one
-headers as only few senders write them. Each has its number in the header `X-Number`.
+Of twenty, thirteen are signed as one of `devstack.senders` does it, over JSON, over a form, and
+over texts that are not ASCII; others have binary bodies, none at all, odd methods. One in a hundred
+has a body of 1 MiB, and two of 100 KiB. Each has a target of its own choice, percent-encoded or
+raw, and every second one headers as only few senders write them. Each has its number in the header
+`X-Number`.
 
 `wrong_arrivals` judges what arrived behind the relay: byte for byte, by a hash, each once or more,
 and by the receiver's check of its sender's signature.
@@ -25,7 +26,9 @@ MEBIBYTE = 1 << 20
 SECRET = b"a secret that a sender and a receiver share"
 NUMBER = "X-Number"
 
-_BIG_EACH = 100
+_SIZES = {33: 100 << 10, 66: 100 << 10, 99: MEBIBYTE}
+"""Bytes of the bodies of some in each hundred."""
+
 _KINDS = (
     *("github",) * 4,
     *("shopify",) * 3,
@@ -98,8 +101,7 @@ def foreign_requests(seed: int, count: int, address: str, now: int) -> Iterator[
     """Draw requests to an address, which ends before the target; `now`: the senders' clock."""
     draw = random.Random(seed)
     for number in range(count):
-        is_big = number % _BIG_EACH == _BIG_EACH - 1
-        kind = "big" if is_big else _KINDS[number % len(_KINDS)]
+        kind = "big" if number % 100 in _SIZES else _KINDS[number % len(_KINDS)]
         target = draw.choice(_TARGETS)
         yield Foreign(kind, number, _message(draw, kind, number, (address + target, target, now)))
 
@@ -108,6 +110,16 @@ def as_sent(arrived: Message) -> Message:
     """Leave out of what arrived what belongs to the connection, and what the relay added."""
     kept = (each for each in arrived.headers if each[0].lower() not in _ADDED)
     return Message(arrived.method, arrived.target, tuple(kept), arrived.body)
+
+
+def wrong_arrival(request: Foreign, arrived: Message, now: int) -> str:
+    """Say what is wrong with a request that arrived, "" where it is right; `now`: its clock."""
+    if _digest(as_sent(arrived)) != _digest(request.message):
+        return f"{request.system} {request.number} arrived as another"
+    verifies = VERIFIES.get(request.system)
+    if verifies and not verifies(SECRET, arrived, now):
+        return f"{request.system} {request.number} has a signature that is not right"
+    return ""
 
 
 def wrong_arrivals(sent: Sequence[Foreign], arrived: Iterable[Message], now: int) -> Iterator[str]:
@@ -119,10 +131,8 @@ def wrong_arrivals(sent: Sequence[Foreign], arrived: Iterable[Message], now: int
         times[number] += 1
         if (request := requests.get(number)) is None:
             yield f"nobody sent {each.method} {each.target[:80]}"
-        elif _digest(as_sent(each)) != _digest(request.message):
-            yield f"{request.system} {number} arrived as another"
-        elif request.system in VERIFIES and not VERIFIES[request.system](SECRET, each, now):
-            yield f"{request.system} {number} has a signature that is not right"
+        elif said := wrong_arrival(request, each, now):
+            yield said
     yield from (
         f"{each.system} {each.number} did not arrive" for each in sent if not times[each.number]
     )
@@ -136,6 +146,7 @@ def _digest(message: Message) -> bytes:
 def _message(draw: random.Random, kind: str, number: int, sent: tuple[str, str, int]) -> Message:
     url, target, now = sent
     method, body, signed = _WRITES[kind](draw, url, now)
+    body += draw.randbytes(_SIZES[number % 100]) if kind == "big" else b""
     headers = [(NUMBER, str(number)), *signed.items()]
     if number % 2:
         # Anywhere between the others, each repeated one in the order in which it was drawn.
@@ -200,8 +211,8 @@ def _binary(draw: random.Random, _: str, __: int) -> _Written:
     return "POST", body, {"Content-Type": "application/octet-stream"}
 
 
-def _big(draw: random.Random, _: str, __: int) -> _Written:
-    return "POST", draw.randbytes(MEBIBYTE), {"content-TYPE": "application/zip"}
+def _big(_: random.Random, __: str, ___: int) -> _Written:
+    return "POST", b"", {"content-TYPE": "application/zip"}
 
 
 def _empty(draw: random.Random, _: str, __: int) -> _Written:

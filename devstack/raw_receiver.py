@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO, cast
 
@@ -20,18 +20,20 @@ _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
 class RawReceiver:
     """Where requests arrive: `arrived`, in the order in which they were complete.
 
-    `answer`: what is answered, but for the body of a 200.
+    `answer`: what is answered, but for the body of a 200. `keep` gets each request, in the
+    thread of its connection, and may be set to another than one that keeps all of them.
     """
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.arrived: list[Message] = []
+        self.keep: Callable[[Message], None] = self.arrived.append
         self.answer = _OK
 
     def take(self, reader: BinaryIO, writer: BinaryIO) -> None:
         """Serve a connection until the sender closes it."""
         while (message := read_message(reader)) is not None:
-            self.arrived.append(message)
+            self.keep(message)
             # An answer to HEAD has no body, whatever its head says.
             body = b"ok" if self.answer == _OK and message.method != "HEAD" else b""
             writer.write(self.answer + body)

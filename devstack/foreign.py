@@ -1,6 +1,6 @@
 """Foreign requests, drawn: what other systems send to a relay, the same for the same seed.
 
-Of twenty, thirteen are signed as one of `devstack.senders` does it, over JSON, over a form, and over
+Of twenty, thirteen are signed as one of `devstack.senders` does it, over JSON, over a form, over
 texts that are not ASCII; others have binary bodies, none at all, odd methods. One in a hundred has
 a body of 1 MiB. Each has a target of its own choice, percent-encoded or raw, and every second one
 headers as only few senders write them. Each has its number in the header `X-Number`.
@@ -174,9 +174,10 @@ def _shopify(draw: random.Random, _: str, __: int) -> _Written:
 def _stripe(draw: random.Random, _: str, now: int) -> _Written:
     body = _json(draw, indent=2)
     old = stripe(b"the secret before", body, now).partition(",")[2]
+    test = "v0=6ffbb59b2300aae63f272406069a9788"
     headers = {
         "Content-Type": "application/json; charset=utf-8",
-        "Stripe-Signature": f"{stripe(SECRET, body, now)},{old},v0=6ffbb59b2300aae63f272406069a9788",
+        "Stripe-Signature": f"{stripe(SECRET, body, now)},{old},{test}",
         "User-Agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)",
     }
     return "POST", body, headers

@@ -185,9 +185,10 @@ def _shopify(draw: random.Random, _: str, __: int) -> _Written:
 def _stripe(draw: random.Random, _: str, now: int) -> _Written:
     body = _json(draw, indent=2)
     old = stripe(b"the secret before", body, now).partition(",")[2]
+    test = "v0=6ffbb59b2300aae63f272406069a9788"
     headers = {
         "Content-Type": "application/json; charset=utf-8",
-        "Stripe-Signature": f"{stripe(SECRET, body, now)},{old},v0=6ffbb59b2300aae63f272406069a9788",
+        "Stripe-Signature": f"{stripe(SECRET, body, now)},{old},{test}",
         "User-Agent": "Stripe/1.0 (+https://stripe.com/docs/webhooks)",
     }
     return "POST", body, headers

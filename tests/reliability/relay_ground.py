@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,12 +66,18 @@ class RelayGround:
 
     def jobs(self) -> int:
         """Count the jobs of the tube `webhooks`, in whatever state."""
-        with greenstalk.Client((self.stack.beanstalkd.host, self.stack.beanstalkd.port)) as client:
-            try:
-                said = client.stats_tube(WEBHOOKS_TUBE)
-            except greenstalk.NotFoundError:
-                return 0
-        return sum(int(said[f"current-jobs-{state}"]) for state in UNFINISHED)
+        said = self._tube()
+        return sum(said.get(f"current-jobs-{state}", 0) for state in UNFINISHED)
+
+    def puts(self) -> int:
+        """Count the jobs that were ever put there since beanstalkd started."""
+        return self._tube().get("total-jobs", 0)
+
+    def _tube(self) -> dict[str, Any]:
+        address = (self.stack.beanstalkd.host, self.stack.beanstalkd.port)
+        with greenstalk.Client(address) as client, suppress(greenstalk.NotFoundError):
+            return dict(client.stats_tube(WEBHOOKS_TUBE))
+        return {}
 
     async def quiet(self, patience: float) -> None:
         """Wait until nothing is left to deliver; an error where for so long nothing has moved."""
@@ -100,17 +106,19 @@ class RelayGround:
 
 
 @asynccontextmanager
-async def relay_ground(folder: Path, processes: int = 1) -> AsyncIterator[RelayGround]:
-    """Open the ground in a folder on a disk, for the length of a `with` block."""
+async def relay_ground(folder: Path, **settings: str) -> AsyncIterator[RelayGround]:
+    """Open the ground in a folder on a disk, for the length of a `with` block.
+
+    `settings` are variables of the environment, without TRACKER_.
+    """
     async with AsyncExitStack() as closing:
         receiver = closing.enter_context(raw_receiver())
         nursery = closing.enter_context(Nursery())
         stack = Stack.start(folder)
         for server in stack.servers:
             closing.callback(server.kill)
-        environment = _environment(stack, receiver.port) | {
-            "TRACKER_WORKER__PROCESSES": str(processes)
-        }
+        given = {f"TRACKER_{name}": value for name, value in settings.items()}
+        environment = _environment(stack, receiver.port) | given
         label = _relay(environment, f"http://127.0.0.1:{receiver.port}")
         worker = Worker("worker", folder, nursery, environment)
         closing.callback(worker.end)

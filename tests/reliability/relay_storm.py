@@ -55,7 +55,6 @@ class Scale:
     workers: int
     down: float = 0.5
     seed: int = 1
-    processes: int = 1
 
 
 @dataclass
@@ -104,7 +103,7 @@ class Verdict:
 
 async def storm(scale: Scale, folder: Path) -> Verdict:
     """Run once, in a folder on a disk."""
-    async with relay_ground(folder, scale.processes) as ground:
+    async with relay_ground(folder) as ground:
         now = int(time.time())
         made = posts(scale.seed, scale.posts, ground.address, now)
         log = Log({each.request.number: each for each in made}, now)

@@ -146,6 +146,7 @@ class Sender:
         allowed = self._allowed_of(service.account)
         try:
             url = self._parsed(service.destination, allowed)
+            request: Mapping[str, Any]
             if foreign is None:
                 request = {"method": "POST", "headers": headers_of(service, headers), "data": body}
             else:

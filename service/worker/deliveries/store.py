@@ -1,8 +1,8 @@
 """Deliveries in MongoDB: what an attempt reads and writes, and what is due.
 
 ========================= ==========================================================================
-`read`                    a delivery with its event, and its next attempt's row, if it stands: all as
-                          a majority has them
+`read`                    a delivery with its event, and the row of its next attempt, if it stands:
+                          all as a majority has them
 `note`                    the row of an attempt; one that stands already stays as it is
 `move`                    a compare-and-set on (round, made). Where somebody held or cancelled the
                           delivery meanwhile, a failure only counts the attempt; who was delivered

@@ -71,7 +71,7 @@ _ODD_HEADERS = (
     ("X-Quoted", "\"a, b\"; c='d'\t\te  f"),
     ("X_Under_Score", "1"),
     ("!#$%&'*+-.^_`|~9", "every sign that a name may have"),
-    ("X-Long", "0123456789abcdef" * 1_000),
+    ("X-Long", "0123456789abcdef" * 500),
     ("X-Encoded", "%0d%0aX-Injected: =?utf-8?q?=C3=A9?="),
     ("Cookie", 'a=1; b="2"'),
     ("cookie", "c=3"),

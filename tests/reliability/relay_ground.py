@@ -33,6 +33,7 @@ from tracking.request import MAIN
 
 DATABASE = "bucket"
 UNFINISHED = ("ready", "reserved", "delayed", "buried")
+NOT_SPOOLED = b"tracker_relayed_spooled_requests 0\n"
 DEFECTS = ("unexpected error", "library message")
 
 CALL_SECONDS, LEASE_SECONDS = 4.0, 8.0
@@ -54,8 +55,8 @@ class RelayGround:
 
     @property
     def address(self) -> str:
-        """What stands in front of the target in the address of a request."""
-        return f"{self.door.url}/in/{self.label}"
+        """What stands in front of the target in the address of a request, as by a TLS proxy."""
+        return f"{self.door.url}/in/{self.label}".replace("http", "https", 1)
 
     @contextmanager
     def database(self) -> Iterator[Any]:
@@ -81,7 +82,7 @@ class RelayGround:
 
     async def quiet(self, patience: float) -> None:
         """Wait until nothing is left to deliver; an error where for so long nothing has moved."""
-        await self.door.emptied()
+        await until(lambda: self.door.says("/metrics", NOT_SPOOLED), "no spool holds any")
         with self.database() as database:
             deliveries = database["deliveries"]
             left = [-1]

@@ -7,6 +7,7 @@ what was sent by somebody who died.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -120,7 +121,8 @@ async def relay_ground(folder: Path, **settings: str) -> AsyncIterator[RelayGrou
             closing.callback(server.kill)
         given = {f"TRACKER_{name}": value for name, value in settings.items()}
         environment = _environment(stack, receiver.port) | given
-        label = _relay(environment, f"http://127.0.0.1:{receiver.port}")
+        destination = f"http://127.0.0.1:{receiver.port}"
+        label = await asyncio.to_thread(_relay, environment, destination)
         worker = Worker("worker", folder, nursery, environment)
         closing.callback(worker.end)
         worker.start()

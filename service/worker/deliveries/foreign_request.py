@@ -32,6 +32,7 @@ from msgspec import Meta
 from service.worker.deliveries.body import event_document
 from service.worker.deliveries.delivery import event_id
 from service.worker.deliveries.ingest_label import IngestLabel, parse_label
+from service.worker.deliveries.purging import RELAYED_DAYS
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
 from tracking.errors import MalformedJob
@@ -152,7 +153,8 @@ def foreign_event(request: ForeignRequest, account: Account) -> Document:
         "url": request.url,
         "headers": [list(each) for each in request.headers],
     }
-    return event | {"bodies": {RELAYED: request.body}, "request": head}
+    until = request.received_at + dt.timedelta(days=RELAYED_DAYS)
+    return event | {"bodies": {RELAYED: request.body}, "request": head, "until": until}
 
 
 def foreign_in(event: Document) -> ForeignRequest:

@@ -47,8 +47,8 @@ ORDER = [("next_at", ASCENDING), ("_id", ASCENDING)]
 BY_EVENT = [("made_at", ASCENDING), ("_id", ASCENDING)]
 BY_ID = [("_id", ASCENDING)]
 
-_MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at")
-_COUNTED = ("made", "round_from", "why")
+_MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at", "status")
+_COUNTED = ("made", "round_from", "why", "status")
 
 
 class Found(NamedTuple):
@@ -208,7 +208,8 @@ def _by_id(collection: Collection[Document], ids: Sequence[str]) -> dict[str, Do
 def _list(
     deliveries: Collection[Document], wanted: Document, order: list[tuple[str, int]], most: int
 ) -> list[Delivery]:
-    return list(_readable(deliveries, deliveries.find(wanted).sort(order).limit(most)))
+    found = deliveries.find(wanted, {"words": 0}).sort(order).limit(most)
+    return list(_readable(deliveries, found))
 
 
 def _readable(

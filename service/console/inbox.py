@@ -97,7 +97,7 @@ def _add_changes(parser: Parser) -> None:
     body.add_argument("--body", metavar="TEXT", help="sent in UTF-8")
     body.add_argument("--body-file", metavar="FILE", help="its bytes; - is standard input")
     text = "the same one makes one request, however often this is repeated"
-    parser.add_argument("--key", type=named, default="", metavar="KEY", help=text)
+    parser.add_argument("--key", type=named, metavar="KEY", help=text)
 
 
 def _status(text: str) -> int:
@@ -114,9 +114,7 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _list(options: Options, config: schema.Config, stores: connections.Collections) -> int:
-    words = tuple(inbox.words_in(options.words or ""))
-    if options.words and not words:
-        raise UsageError("--words names no word: one has 2 letters or digits, or more")
+    words = inbox.sought(options.words) if options.words else ()
     which: Which = delivery.which_of(options, config, stores, status=options.status, words=words)
     page = inbox.inbox_of(stores, which, options.limit)
     if options.json:
@@ -177,7 +175,7 @@ def _edit(options: Options, _: schema.Config, stores: connections.Collections) -
     body = None if options.body is None else options.body.encode()
     if options.body_file:
         body = _read(options.body_file)
-    wished = inbox.Edit(options.method, options.target, options.headers, body, options.key)
+    wished = inbox.Edit(options.method, options.target, options.headers, body, options.key or "")
     if wished[:4] == (None,) * 4:
         raise UsageError("say what is another: --method, --target, --header or --body, see --help")
     made = inbox.edit(stores, audit.Operator(), options.account, options.id, wished)

@@ -27,9 +27,9 @@ from service.http.exchange import (
 )
 from service.operator.connections import in_thread
 from service.operator.deliveries import Delivery, DeliveryState
-from service.operator.inbox import Edit, delete, edit, inbox_of, resend, show, words_in
+from service.operator.inbox import Edit, delete, edit, inbox_of, resend, show, sought
 from service.operator.keys import Scope
-from service.operator.services import Services
+from service.operator.services import BadWish, Services
 
 EDIT_MOST = 2 << 20
 """Bytes of an edited request as JSON: a body of 1 MiB in Base64, and its head."""
@@ -138,10 +138,10 @@ class InboxRoutes:
         account = self._callers.account(request, Scope.READ)
         meant, status = read_query(request, ListedInbox), HTTPStatus.BAD_REQUEST
         which = await which_of(self._services, account, meant, status)
-        words = tuple(words_in(meant.words or ""))
-        if meant.words is not None and not words:
-            why = "words names no word: one has 2 letters or digits, or more"
-            raise Problem(status, why, parameter="words")
+        try:
+            words = () if meant.words is None else sought(meant.words)
+        except BadWish as error:
+            raise Problem(status, f"{error}", parameter=error.parameter) from error
         which = replace(which, status=meant.status, words=words)
         page = await in_thread(inbox_of, self._stores, which, meant.limit)
         found = [RelayedNow(**each) for each in page.requests]

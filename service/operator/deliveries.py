@@ -64,6 +64,9 @@ NO_SERVICE = ""
 
 GONE = "its body is not kept any more: nobody can send it again"
 
+RARE_MOST = 1_000
+"""Up to so many it is counted how many have a word."""
+
 FAILURES_MOST = 100
 COUNTED_MOST = 10_001
 """More are counted by nobody: of a million it takes seconds."""
@@ -318,7 +321,16 @@ def _asked(
         # By account alone they would be searched among all that were ever delivered.
         found = stores.services.find({"account": which.account} | _types(which), {"_id": 1})
         wanted["service"] = {"$in": [NO_SERVICE, *(each["_id"] for each in found)]}
+    if len(which.words) > 1:
+        wanted["words"] = {"$all": _rarest_first(stores, wanted, which.words)}
     return wanted
+
+
+def _rarest_first(stores: Collections, wanted: Document, words: Sequence[str]) -> list[str]:
+    """Order words: MongoDB reads all that has the first one, and looks there for the others."""
+    of: Document = {name: wanted[name] for name in ("service", "type") if name in wanted}
+    count = stores.deliveries.count_documents
+    return sorted(words, key=lambda word: count({**of, "words": word}, limit=RARE_MOST))
 
 
 def _types(which: Which) -> Document:

@@ -45,9 +45,12 @@ from service.worker.results.database import WITHOUT_WORDS, Document
 from service.worker.results.document import stored_now
 from tracking.request import Account
 
-__all__ = ["UnknownDelivery", "Which", "words_in"]
+__all__ = ["UnknownDelivery", "Which"]
 
 RELAYED = EventName.RELAY_REQUEST
+SOUGHT_MOST = 16
+"""Words of one search."""
+
 DELETED = "deleted"
 """Why a delivery is over that is about to be deleted."""
 
@@ -78,6 +81,15 @@ class Page(NamedTuple):
 
     requests: list[dict[str, Any]]
     searched_until: dt.datetime
+
+
+def sought(text: str) -> tuple[str, ...]:
+    """Read what is searched for: its words. Raises BadWish."""
+    words = tuple(words_in(text))
+    if not 1 <= len(words) <= SOUGHT_MOST:
+        why = f"name 1 to {SOUGHT_MOST} words, each of 2 letters or digits, or more"
+        raise BadWish("words", why)
+    return words
 
 
 def inbox_of(stores: Collections, which: Which, most: int) -> Page:

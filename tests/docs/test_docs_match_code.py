@@ -43,7 +43,9 @@ def _is_wrong(command: str) -> bool:
     options = [word for word in words if word.startswith("--")]
     # The second word is a verb only below these, else an argument.
     verb = words[
-        : 2 if words[0] in {"account", "config", "dead", "delivery", "key", "service"} else 1
+        : 2
+        if words[0] in {"account", "config", "dead", "delivery", "inbox", "key", "service"}
+        else 1
     ]
     shown = _help(*verb)
     return shown is None or any(option not in shown for option in options)

@@ -12,7 +12,7 @@ import os
 import select
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,9 @@ PATIENCE_SECONDS = 5.0
 
 PAGE_BYTES = 4_096
 _MIB = 1 << 20
+
+READ_BYTES = 8 * _MIB
+"""Bytes of requests that are read, and put, at once."""
 
 SPARE_BYTES = 4 * _MIB
 """Of the disk, beside what the log has not brought into the file yet: a deletion writes, too."""
@@ -77,10 +80,18 @@ class Spool:
             database.execute("COMMIT")
 
     def oldest(self, most: int, after: int = 0) -> list[Spooled]:
-        """Read requests with ids above `after`, oldest first."""
+        """Read requests with ids above `after`, oldest first: so many, or READ_BYTES of them."""
+        found: list[Spooled] = []
+        size = 0
         with self._open() as database:
             asked = "SELECT id, body FROM jobs WHERE id > ? ORDER BY id LIMIT ?"
-            return [Spooled(*row) for row in database.execute(asked, (after, most))]
+            with closing(database.execute(asked, (after, most))) as rows:
+                for row in rows:
+                    found.append(Spooled(*row))
+                    size += len(found[-1].body)
+                    if size >= READ_BYTES:
+                        break
+        return found
 
     def delete(self, ids: Sequence[int]) -> None:
         """Let go of requests that are put."""

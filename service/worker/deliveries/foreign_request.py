@@ -35,10 +35,11 @@ from service.worker.deliveries.ingest_label import IngestLabel, parse_label
 from service.worker.deliveries.purging import RELAYED_DAYS
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
+from service.worker.tubes import envelope
 from tracking.errors import MalformedJob
 from tracking.request import Account
 
-WEBHOOKS_TUBE = "webhooks"
+WEBHOOKS_TUBE = envelope.WEBHOOKS_TUBE
 
 RELAYED = "relay"
 """The body of the request among the bodies of its event; the member `request` has the head."""

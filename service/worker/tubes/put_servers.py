@@ -34,6 +34,9 @@ T = TypeVar("T")
 ENOUGH = 24
 """Jobs that leave without waiting for the end of the turn: beanstalkd works on them meanwhile."""
 
+WITH_Z = 1_310_720
+"""Bytes that docker-compose.yml gives to beanstalkd's -z: every job of ours is smaller."""
+
 AVOIDED = 1.0
 """Seconds for which a server that is away or refuses is not asked again."""
 
@@ -55,6 +58,12 @@ FORGETFUL, RESTART = "stopped writing its binlog", "Look at its disk, then resta
 _RECORDS = re.compile(rb"^binlog-records-(written|migrated): (\d+)", re.MULTILINE)
 _BINLOG = re.compile(rb"^binlog-current-index: [1-9]", re.MULTILINE)
 """Files are numbered from 1; 0 is what a server without a binlog tells."""
+
+UNBOUNDED = 1 << 30
+"""Bytes: more than a job ever has."""
+
+_JOB_MOST = re.compile(rb"^max-job-size: (\d+)", re.MULTILINE)
+_JOBS = re.compile(rb"^current-jobs-(?:ready|reserved|delayed|buried): (\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,10 @@ class JobRef(NamedTuple):
 
 class PutRefused(TubesDown):
     """A server that answers, but does not take this job."""
+
+
+class _TooLarge(PutRefused):
+    """A server that takes no job of this size; smaller ones it takes."""
 
 
 class _Buried(PutRefused):
@@ -114,7 +127,8 @@ class _Batch:
 class PutClient(Client):
     """Live connection over which jobs are put.
 
-    `binlog`: the server was started with one; `forgetful`: it stopped writing it.
+    `binlog`: the server was started with one; `forgetful`: it stopped writing it. `job_most`: bytes
+    of the largest job that it takes.
     """
 
     writes_ahead: ClassVar[bool] = True
@@ -123,6 +137,7 @@ class PutClient(Client):
         """`durable`: jobs count as put only where the server's binlog holds them."""
         super().__init__(server, timeouts)
         self.binlog = self.forgetful = False
+        self.job_most = UNBOUNDED
         self._durable = durable
         self._used = ""
         self._newest = 0
@@ -134,7 +149,10 @@ class PutClient(Client):
     async def open(cls, server: str, timeouts: Timeouts, *, durable: bool = False) -> Self:
         """Connect to `server` ("host:port"). Raises TubesDown."""
         client = cls(server, timeouts, durable=durable)
-        client.binlog = _BINLOG.search(await client._connect()) is not None
+        stats = await client._connect()
+        client.binlog = _BINLOG.search(stats) is not None
+        if told := _JOB_MOST.search(stats):
+            client.job_most = int(told[1])
         return client
 
     def put(
@@ -160,6 +178,11 @@ class PutClient(Client):
         if self._jobs >= ENOUGH:
             self._send()
         return done
+
+    async def jobs(self, tube: str) -> int:
+        """Count the jobs in a tube. Raises TubesDown."""
+        stats = await self._ask(Verb.STATS_TUBE, b"stats-tube %b\r\n" % tube.encode())
+        return sum(map(int, _JOBS.findall(stats)))
 
     def close(self, error: Exception | None = None) -> None:
         """End the connection; what the binlog is not known to hold is not put."""
@@ -277,15 +300,22 @@ class PutServer:
             before = self._client
             try:
                 client = await self._opened()
-                results += await client.put(tube, bodies[len(results) :], options)
+                results += await self._put(client, tube, bodies[len(results) :], options)
             except TubesDown as error:
                 if self._client is not before:
                     self._avoid(error, began)
         for each in results:
-            if isinstance(each, PutRefused):
+            if isinstance(each, _TooLarge):
+                self.error = each
+            elif isinstance(each, PutRefused):
                 self._avoid(each, began)
         ids = [each if isinstance(each, int) else None for each in results]
         return ids + [None] * (len(bodies) - len(ids))
+
+    @property
+    def connected(self) -> PutClient | None:
+        """The connection, if there is one."""
+        return None if self._client is None or self._client.down else self._client
 
     async def refusal(self) -> str:
         """Say why it takes no jobs now; "" where it does, as far as is known."""
@@ -305,8 +335,8 @@ class PutServer:
         if self._client and not self._client.down:
             return self._client
         async with self._opening:
-            if self._client and not self._client.down:
-                return self._client
+            if self.connected:
+                return self.connected
             if time.monotonic() < self._avoid_until:
                 raise TubesDown(self.error.message, self.error.fix)
             began = time.monotonic()
@@ -329,6 +359,23 @@ class PutServer:
         else:
             what, fix = FORGETFUL, RESTART
         raise TubesDown(f"beanstalkd {self.server} {what}", fix)
+
+    async def _put(
+        self, client: PutClient, tube: str, bodies: Sequence[bytes], options: PutOptions
+    ) -> Answers:
+        """Put the jobs that are not too large. Raises TubesDown."""
+        if max(map(len, bodies)) <= client.job_most:
+            return await client.put(tube, bodies, options)
+        fit = [each for each in bodies if len(each) <= client.job_most]
+        answers, results = iter(await client.put(tube, fit, options)), Answers()
+        for each in bodies:
+            if len(each) > client.job_most:
+                results.append(_TooLarge(*too_small(self.server, client.job_most, len(each))))
+            elif (answer := next(answers, None)) is None:
+                break
+            else:
+                results.append(answer)
+        return results
 
     def _avoid(self, error: TubesDown, began: float) -> None:
         self.error = error
@@ -377,6 +424,16 @@ class PutServers:
         refused = [await server.refusal() for server in self.all]
         return "" if "" in refused else "; ".join(refused)
 
+    def job_mosts(self) -> dict[str, int | None]:
+        """Tell how large a job each server takes; None of those that are not connected."""
+        found = ((each.server, each.connected) for each in self.all)
+        return {server: client and client.job_most for server, client in found}
+
+    async def jobs(self, tube: str) -> int:
+        """Count the jobs in a tube, on the servers that are connected. Raises TubesDown."""
+        clients = [each.connected for each in self.all]
+        return sum([await client.jobs(tube) for client in clients if client])
+
     def close(self) -> None:
         """End all connections."""
         for server in self.all:
@@ -409,6 +466,12 @@ class Putter:
     def close(self) -> None:
         """Close the connections."""
         self._servers.close()
+
+
+def too_small(server: str, most: int, size: int) -> tuple[str, str]:
+    """Word that a server takes no job of this size: what a TubesDown is made of."""
+    what = f"beanstalkd {server} takes no job of this size, {size} bytes: {most} at most"
+    return what, f"Start it with -z {max(size, WITH_Z)}."
 
 
 def batches(items: Iterable[T], most: int) -> Iterator[Sequence[T]]:

@@ -153,6 +153,7 @@ def test_the_runbook_says_what_to_do_about_every_reason_of_dead_requests() -> No
     malformed = set(re.findall(r"^([a-z_0-9]+) {2,}", envelope.__doc__ or "", re.MULTILINE))
     assert final <= documented
     others = {"wait_list_full", "id_reused", "too_late", "defect", "results_down", "buried"}
+    others |= {"unstorable_request"}
     assert documented <= final | malformed | others
     # The rest is told together, as "other bad_…".
     assert all(reason.startswith("bad_") for reason in malformed - {"reason"} - documented)

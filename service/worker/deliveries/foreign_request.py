@@ -29,10 +29,19 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from service.worker.deliveries.body import event_document
+from service.worker.deliveries.delivery import event_id
 from service.worker.deliveries.ingest_label import IngestLabel, parse_label
+from service.worker.results.change import EventName
+from service.worker.results.database import Document
+from service.worker.tubes import envelope
 from tracking.errors import MalformedJob
+from tracking.request import Account
 
-WEBHOOKS_TUBE = "webhooks"
+WEBHOOKS_TUBE = envelope.WEBHOOKS_TUBE
+
+RELAYED = "relay"
+"""The body of the request among the bodies of its event; the member `request` has the head."""
 
 BODY_MOST = 1 << 20
 """Bytes of a body."""
@@ -124,6 +133,44 @@ def decode_foreign(job: bytes) -> ForeignRequest:
         url=head.url,
         headers=tuple(head.headers),
         body=body,
+    )
+
+
+def foreign_event(request: ForeignRequest, account: Account) -> Document:
+    """Write the event of a request; made twice, it is one event."""
+    event = event_document(
+        name=event_id(request.id, EventName.RELAY_REQUEST),
+        account=account,
+        event=EventName.RELAY_REQUEST,
+        at=request.received_at,
+        bodies={},
+    )
+    head = {
+        "id": request.id,
+        "label": str(request.label),
+        "method": request.method,
+        "target": request.target,
+        "url": request.url,
+        "headers": [list(each) for each in request.headers],
+    }
+    return event | {"bodies": {RELAYED: request.body}, "request": head}
+
+
+def foreign_in(event: Document) -> ForeignRequest:
+    """Read the request of an event. Raises LookupError, ValueError for what is none."""
+    head = event["request"]
+    label = parse_label(head["label"])
+    if label is None:
+        raise ValueError(f"{head['label']!r} is no ingest label")
+    return ForeignRequest(
+        id=head["id"],
+        label=label,
+        received_at=event["at"],
+        method=head["method"],
+        target=head["target"],
+        url=head["url"],
+        headers=tuple((name, value) for name, value in head["headers"]),
+        body=event["bodies"][RELAYED],
     )
 
 

@@ -69,7 +69,7 @@ class Move(NamedTuple):
 def read(stores: Collections, ids: Sequence[str]) -> list[Found | None]:
     """Read deliveries; None for one that is not there. Raises PyMongoError."""
     wanted = {"_id": {"$in": list(set(ids))}}
-    documents = _majority(stores.deliveries).find(wanted)
+    documents = majority(stores.deliveries).find(wanted)
     found = {each.id: each for each in _readable(stores.deliveries, documents)}
     rows = _by_id(stores.attempts, [attempt_id(each.id, each.made + 1) for each in found.values()])
     events = _by_id(stores.events, [each.event for each in found.values()])
@@ -172,6 +172,13 @@ class Due:
         return await self._store.in_background(_list, self._store.deliveries, wanted, order, most)
 
 
+def majority(collection: Collection[Document]) -> Collection[Document]:
+    """Ask for what a majority has."""
+    return collection.with_options(
+        read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
+    )
+
+
 def _services_with_due(
     stores: Collections, services: Sequence[str], now: dt.datetime
 ) -> frozenset[str]:
@@ -195,14 +202,8 @@ def _services_with_due(
     return frozenset(each["_id"] for each in found)
 
 
-def _majority(collection: Collection[Document]) -> Collection[Document]:
-    return collection.with_options(
-        read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
-    )
-
-
 def _by_id(collection: Collection[Document], ids: Sequence[str]) -> dict[str, Document]:
-    return {each["_id"]: each for each in _majority(collection).find({"_id": {"$in": list(ids)}})}
+    return {each["_id"]: each for each in majority(collection).find({"_id": {"$in": list(ids)}})}
 
 
 def _list(

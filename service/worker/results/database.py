@@ -145,6 +145,8 @@ class Collections:
     """Events on their way to services."""
     attempts: Collection[Document]
     """Attempts of deliveries."""
+    relay_values: Collection[Document]
+    """Values of a day by which relays know a request that they had."""
     alerts: Collection[Document]
     """What people were alerted of and is not resolved."""
     mails: Collection[Document]
@@ -270,6 +272,7 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             Index(("ended_at",), None, names.deliveries_keep_days),
         ),
         "attempts": (Index(("at",), None, names.attempts_keep_days),),
+        "relay_values": (Index(("until",), until=True),),
         "mails": (Index(("ended_at", "next_at")), Index(("ended_at",), None, MAILS_KEEP_DAYS)),
     }
 

@@ -155,6 +155,7 @@ def _show(options: Options, _: schema.Config, stores: connections.Collections) -
         say_json(told)
         return Exit.DONE
     headers, attempts = told.pop("headers"), told.pop("attempts")
+    told |= {"push": told["push"] and ", ".join(f"{n} {v}" for n, v in told["push"].items())}
     body, in_base64 = told.pop("body"), told.pop("body_base64")
     for name, value in told.items():
         shown = moment(value) if isinstance(value, dt.datetime) else value

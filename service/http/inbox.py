@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
@@ -79,6 +79,10 @@ class WholeRelayed(RelayedNow, kw_only=True):
     media_type: Annotated[str | None, Meta(description="its header Content-Type")]
     body: Annotated[str | None, Meta(description="the body, where it is text in UTF-8")]
     body_base64: Annotated[str | None, Meta(description="a body that is not")]
+    push: Annotated[
+        dict[str, Any] | None,
+        Meta(description="of what a courier pushed: verified or why not, and the parcels of it"),
+    ]
     attempts: list[AttemptMade]
 
 

@@ -35,6 +35,7 @@ from service.worker.deliveries.foreign_request import (
     ForeignRequest,
     foreign_event,
     foreign_in,
+    is_target,
     new_request_id,
 )
 from service.worker.deliveries.outbox import delivery_of
@@ -55,8 +56,6 @@ DELETED = "deleted"
 """Why a delivery is over that is about to be deleted."""
 
 _METHOD = re.compile(r"(?!CONNECT\Z|TRACE\Z)[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}")
-_TARGET = re.compile(r"/[!-~\x80-\xff]*")
-_DOTS = re.compile(r"(?:.*/)?(?:\.|%2e){1,2}(?:/.*)?", re.IGNORECASE)
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
 _LINE_MORE = 4
@@ -136,6 +135,7 @@ def show(stores: Collections, account: Account, identity: str) -> dict[str, Any]
     event = stores.events.find_one({"_id": delivery.event}) or {}
     told = _members(delivery, names[delivery.service], event)
     told |= {"target": None, "headers": [], "media_type": None, "body": None, "body_base64": None}
+    told["push"] = event.get("push")
     if event:
         request = foreign_in(event)
         types = request.values("content-type")
@@ -213,8 +213,8 @@ def edited(request: ForeignRequest, edit: Edit) -> ForeignRequest:
     )
     if not _METHOD.fullmatch(made.method):
         raise BadWish("method", "write a method like POST; CONNECT and TRACE are none of a relay")
-    if not _TARGET.fullmatch(target) or _DOTS.fullmatch(target.partition("?")[0]):
-        why = "begin with /, percent-encode blanks, and write no part that is . or .."
+    if not is_target(target):
+        why = "begin with /, percent-encode blanks and letters, and write no part that is . or .."
         raise BadWish("target", f"write path and query as they are sent: {why}")
     for name, value in headers:
         if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):

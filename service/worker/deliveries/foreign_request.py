@@ -55,6 +55,13 @@ JOB_MOST = BODY_MOST + 192 * 1024
 
 _ID = r"^[0-9a-f]{32}\Z"
 _TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}\Z"  # noqa: S105 - RFC 9110's name for it
+_TARGET = re.compile(r"/[!\"$-~]*")
+"""What may stand in a request's line as it is; all else is sent percent-encoded."""
+
+_SLASH, _DOT = r"(?:[/\\]|%2f|%5c)", r"(?:\.|%2e)"
+_DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)
+"""A segment of dots alone, also where a server that takes the path apart would make it one."""
+
 _ONE_BYTE = re.compile(r"[\x00-\xff]*")
 
 
@@ -135,6 +142,11 @@ def decode_foreign(job: bytes) -> ForeignRequest:
         headers=tuple(head.headers),
         body=body,
     )
+
+
+def is_target(text: str) -> bool:
+    """Whether path and query can be relayed: no segment of dots leads out of a destination."""
+    return bool(_TARGET.fullmatch(text)) and not _DOTS.search(text.partition("?")[0])
 
 
 def foreign_event(request: ForeignRequest, account: Account) -> Document:

@@ -243,6 +243,7 @@ class Webhooks(Section, frozen=True):
     made_a_day: Few = 200
     keep_days: Days = 30
     attempts_keep_days: Days = 30
+    inbox_keep_days: Annotated[int, Meta(ge=1, le=90)] = 30
     open_most: Count = 1_000_000
     open_gib: Many = 10
     own_names: tuple[str, ...] = ()

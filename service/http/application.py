@@ -41,6 +41,7 @@ from service.http.exchange import (
     come_later,
     problems,
 )
+from service.http.inbox import InboxRoutes
 from service.http.lines import LineRoutes
 from service.http.links import LinkRoutes
 from service.http.openapi import with_document
@@ -113,6 +114,7 @@ def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> 
         *DeadRoutes(operators, catalogue, callers).routes(),
         *ServiceRoutes(services, callers).routes(),
         *DeliveryRoutes(services, callers).routes(),
+        *InboxRoutes(operators.config, services, callers).routes(),
     ]
 
 

@@ -65,11 +65,25 @@ class DayOfService(msgspec.Struct):
     """What happened on a day (UTC): deliveries by their ends, attempts, and how many failed."""
 
     day: dt.datetime
+    requests: Annotated[int, Meta(description="that a relay took")]
     delivered: int
     dead: int
     cancelled: int
+    completed: int
     attempts: int
     failed: int
+    retried: Annotated[int, Meta(description="attempts that were not the first of their delivery")]
+
+
+class FailedAttempt(msgspec.Struct):
+    """An attempt that was not answered by 2xx; `delivery` is the id of what was sent."""
+
+    delivery: str
+    number: int
+    at: dt.datetime
+    ms: int
+    status: int | None
+    failure: str
 
 
 class WholeService(ServiceNow, kw_only=True):
@@ -80,6 +94,9 @@ class WholeService(ServiceNow, kw_only=True):
     failing_since: Annotated[
         dt.datetime | None,
         Meta(description="when the first of its failures in a row was; null: it is well"),
+    ]
+    errors: Annotated[
+        list[FailedAttempt], Meta(description="the last 5 attempts that failed, the newest first")
     ]
     days: Annotated[list[DayOfService], Meta(description="of the last 30 days those with anything")]
 

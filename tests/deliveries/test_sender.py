@@ -218,6 +218,29 @@ async def test_a_receiver_that_sends_a_byte_at_a_time_is_ended_by_the_time_out(
     assert 300 <= sent.ms < 2_500
 
 
+async def test_a_receiver_that_takes_no_body_is_ended_by_the_time_out(
+    wire: Wire, deliver: Send
+) -> None:
+    async def serve(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    large = replace(SERVICE, timeout_seconds=0.4)
+    sent = await deliver(await wire(serve), large, body=bytes(1 << 20))
+
+    assert sent.ending.failure is Failure.TIMEOUT
+
+
+async def test_an_answer_before_the_body_was_taken_counts(wire: Wire, deliver: Send) -> None:
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        await reader.readexactly(1 << 20)
+
+    sent = await deliver(await wire(serve), body=bytes(1 << 20))
+
+    assert (sent.ending.failure, sent.ending.status) == (Failure.REFUSED, 413)
+
+
 async def test_a_kept_connection_is_used_again_and_one_that_breaks_is_not_asked_twice(
     wire: Wire, deliver: Send
 ) -> None:

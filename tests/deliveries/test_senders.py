@@ -17,12 +17,17 @@ def test_github_signs_as_its_documentation_has_it() -> None:
     )
 
 
+CALL = (
+    b"CallSid=CA1234567890ABCDE&To=%2B18005551212&Digits=1234"
+    b"&Caller=%2B14158675309&From=%2B14158675309"
+)
+
+
 @pytest.mark.parametrize(
     ("form", "signature"),
     [
         (
-            b"CallSid=CA1234567890ABCDE&To=%2B18005551212&Digits=1234&Caller=%2B14158675309"
-            + b"&From=%2B14158675309",
+            CALL,
             "RSOYDt4T1cUTdK1PDd93/VVr8B8=",
         ),
         (

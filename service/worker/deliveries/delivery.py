@@ -65,7 +65,8 @@ class Delivery:
 
     `event` is the id of its event, in the collection `events`. `parcel` is `<slug>:<number>`, ""
     for an event of no parcel; `operation` the id of the operation that ended. `why`: the reason of
-    its last failure, or of its end.
+    its last failure, or of its end. `status`: of the answer to its last attempt, 0 where none came,
+    None before the first.
     """
 
     id: str
@@ -83,6 +84,7 @@ class Delivery:
     round_from: int = 0
     why: str = ""
     ended_at: dt.datetime | None = None
+    status: int | None = None
 
     @property
     def line(self) -> Line:
@@ -143,6 +145,7 @@ def document_of(delivery: Delivery) -> dict[str, Any]:
         "round_from": delivery.round_from,
         "why": delivery.why,
         "ended_at": delivery.ended_at,
+        "status": delivery.status,
     }
 
 
@@ -164,4 +167,5 @@ def delivery_in(document: Mapping[str, Any]) -> Delivery:
         round_from=document["round_from"],
         why=document["why"],
         ended_at=document["ended_at"],
+        status=document.get("status"),
     )

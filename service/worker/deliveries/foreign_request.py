@@ -32,12 +32,14 @@ from msgspec import Meta
 from service.worker.deliveries.body import event_document
 from service.worker.deliveries.delivery import event_id
 from service.worker.deliveries.ingest_label import IngestLabel, parse_label
+from service.worker.deliveries.purging import RELAYED_DAYS
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
+from service.worker.tubes import envelope
 from tracking.errors import MalformedJob
 from tracking.request import Account
 
-WEBHOOKS_TUBE = "webhooks"
+WEBHOOKS_TUBE = envelope.WEBHOOKS_TUBE
 
 RELAYED = "relay"
 """The body of the request among the bodies of its event; the member `request` has the head."""
@@ -53,6 +55,13 @@ JOB_MOST = BODY_MOST + 192 * 1024
 
 _ID = r"^[0-9a-f]{32}\Z"
 _TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}\Z"  # noqa: S105 - RFC 9110's name for it
+_TARGET = re.compile(r"/[!\"$-~]*")
+"""What may stand in a request's line as it is; all else is sent percent-encoded."""
+
+_SLASH, _DOT = r"(?:[/\\]|%2f|%5c)", r"(?:\.|%2e)"
+_DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)
+"""A segment of dots alone, also where a server that takes the path apart would make it one."""
+
 _ONE_BYTE = re.compile(r"[\x00-\xff]*")
 
 
@@ -135,6 +144,11 @@ def decode_foreign(job: bytes) -> ForeignRequest:
     )
 
 
+def is_target(text: str) -> bool:
+    """Whether path and query can be relayed: no segment of dots leads out of a destination."""
+    return bool(_TARGET.fullmatch(text)) and not _DOTS.search(text.partition("?")[0])
+
+
 def foreign_event(request: ForeignRequest, account: Account) -> Document:
     """Write the event of a request; made twice, it is one event."""
     event = event_document(
@@ -152,7 +166,8 @@ def foreign_event(request: ForeignRequest, account: Account) -> Document:
         "url": request.url,
         "headers": [list(each) for each in request.headers],
     }
-    return event | {"bodies": {RELAYED: request.body}, "request": head}
+    until = request.received_at + dt.timedelta(days=RELAYED_DAYS)
+    return event | {"bodies": {RELAYED: request.body}, "request": head, "until": until}
 
 
 def foreign_in(event: Document) -> ForeignRequest:

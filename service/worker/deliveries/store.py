@@ -47,8 +47,8 @@ ORDER = [("next_at", ASCENDING), ("_id", ASCENDING)]
 BY_EVENT = [("made_at", ASCENDING), ("_id", ASCENDING)]
 BY_ID = [("_id", ASCENDING)]
 
-_MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at")
-_COUNTED = ("made", "round_from", "why")
+_MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at", "status")
+_COUNTED = ("made", "round_from", "why", "status")
 
 
 class Found(NamedTuple):
@@ -73,7 +73,7 @@ class Move(NamedTuple):
 def read(stores: Collections, ids: Sequence[str]) -> list[Found | None]:
     """Read deliveries; None for one that is not there. Raises PyMongoError."""
     wanted = {"_id": {"$in": list(set(ids))}}
-    documents = _majority(stores.deliveries).find(wanted)
+    documents = majority(stores.deliveries).find(wanted)
     found = {each.id: each for each in _readable(stores.deliveries, documents)}
     rows = _by_id(stores.attempts, [attempt_id(each.id, each.made + 1) for each in found.values()])
     events = _by_id(stores.events, [each.event for each in found.values()])
@@ -176,6 +176,13 @@ class Due:
         return await self._store.in_background(_list, self._store.deliveries, wanted, order, most)
 
 
+def majority(collection: Collection[Document]) -> Collection[Document]:
+    """Ask for what a majority has."""
+    return collection.with_options(
+        read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
+    )
+
+
 def _services_with_due(
     stores: Collections, services: Sequence[str], now: dt.datetime
 ) -> frozenset[str]:
@@ -199,20 +206,15 @@ def _services_with_due(
     return frozenset(each["_id"] for each in found)
 
 
-def _majority(collection: Collection[Document]) -> Collection[Document]:
-    return collection.with_options(
-        read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
-    )
-
-
 def _by_id(collection: Collection[Document], ids: Sequence[str]) -> dict[str, Document]:
-    return {each["_id"]: each for each in _majority(collection).find({"_id": {"$in": list(ids)}})}
+    return {each["_id"]: each for each in majority(collection).find({"_id": {"$in": list(ids)}})}
 
 
 def _list(
     deliveries: Collection[Document], wanted: Document, order: list[tuple[str, int]], most: int
 ) -> list[Delivery]:
-    return list(_readable(deliveries, deliveries.find(wanted).sort(order).limit(most)))
+    found = deliveries.find(wanted, {"words": 0}).sort(order).limit(most)
+    return list(_readable(deliveries, found))
 
 
 def _readable(

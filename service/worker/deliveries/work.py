@@ -266,7 +266,8 @@ def moved(
 ) -> Delivery:
     """Say what becomes of a delivery by its attempt of `at`, which took `ms`."""
     ended_at = at + dt.timedelta(milliseconds=ms)
-    made = replace(delivery, made=delivery.made + 1, why=ending.failure or "")
+    status = ending.status or 0
+    made = replace(delivery, made=delivery.made + 1, why=ending.failure or "", status=status)
     if ending.failure is None:
         return replace(made, state=DeliveryState.DELIVERED, ended_at=ended_at)
     uncharged = replace(made, round_from=delivery.round_from + 1)

@@ -427,7 +427,7 @@ class PutServers:
     def job_mosts(self) -> dict[str, int | None]:
         """Tell how large a job each server takes; None of those that are not connected."""
         found = ((each.server, each.connected) for each in self.all)
-        return {server: client and client.job_most for server, client in found}
+        return {server: client.job_most if client else None for server, client in found}
 
     async def jobs(self, tube: str) -> int:
         """Count the jobs in a tube, on the servers that are connected. Raises TubesDown."""

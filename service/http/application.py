@@ -74,9 +74,7 @@ def application(
     """Make the application, with all of its routes; without `operations` it is the door alone."""
 
     async def readiness(request: web.Request) -> web.Response:
-        relays = request.app.get(RELAYS)
-        refusal = await relays.refusal() if relays else ""
-        return await _ready(door, operations, refusal, known=callers.knows(request))
+        return await _ready(door, operations, request, known=callers.knows(request))
 
     envelope = Envelope(callers)
     elsewhere = {} if operations is None else {PREFIX: envelope.refused}
@@ -182,20 +180,22 @@ async def _lives(_: web.Request) -> web.Response:
 
 
 async def _ready(
-    door: Door, operations: Operations | None, relays: str, *, known: bool
+    door: Door, operations: Operations | None, request: web.Request, *, known: bool
 ) -> web.Response:
     """Answer whether a request would be taken now; with the reasons, for clients that are `known`.
 
     Without Redis it is ready all the same: no other `api` could answer more.
     """
-    health = await door.health()
+    health, refused = await door.health(), ""
+    if relays := request.app.get(RELAYS):
+        refused = await relays.refusal()
     said: dict[str, Any] = {}
     if known:
         said = {"tubes": health.tubes, "spool": health.spool, "spooled": health.spooled}
-        said |= {"relays": relays} if relays else {}
+        said |= {"relays": refused} if refused else {}
         if operations is not None:
             said["redis"] = await operations.refusal()
-    if health.ready and not relays:
+    if health.ready and not refused:
         return answer(Readiness(ready=True, **said))
     raise come_later("nothing durable can be reached", **said)
 

@@ -136,9 +136,7 @@ def name_of(request: web.BaseRequest | None) -> str:
 
 def insist_on_plain_coding(request: web.BaseRequest) -> None:
     """Raises Problem for a body that is neither chunked nor whole."""
-    if "Transfer-Encoding" not in request.headers:
-        return
-    coding = ",".join(request.headers.getall("Transfer-Encoding"))
+    coding = ",".join(request.headers.getall("Transfer-Encoding", ["chunked"]))
     if coding.strip().lower() != "chunked":  # the parser takes the last one alone for all
         why = "send the body chunked or whole, in no other coding"
         raise Problem(HTTPStatus.NOT_IMPLEMENTED, why)

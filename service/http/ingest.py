@@ -108,7 +108,7 @@ class Relays:
         self._below = f".{config.ingest.domain}" if config.ingest.domain else None
         self._keyring = keyring
         self._door = door
-        self._bodies = bodies
+        self.bodies = bodies
         self._rates: dict[str, _Rate] = {}
         self._outcomes: Counter[str] = Counter()
 
@@ -183,11 +183,11 @@ class Relays:
             self._door.insist_on_pace()
             if "Expect" in request.headers:
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            with self._bodies.hand() as body:
+            with self.bodies.hand() as body:
                 await _read(request, body)
                 if size is None:
                     _use(rate.bytes, body.size, "bytes")
-                async with self._bodies.turn(body.size):
+                async with self.bodies.turn(body.size):
                     foreign = _foreign(request, label, target, body.whole())
                     return await self._save(ingest, foreign)
         except StoreError as error:

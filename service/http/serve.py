@@ -101,6 +101,7 @@ async def relaying(
     """Open what takes foreign requests, with a door of its own, for the `with` block."""
     door, bodies = open_relays_door(config, beside), Bodies((beside / config.ingest.spool).parent)
     try:
+        await door.health()  # so that it knows how large a job the servers take
         async with background.beside("relays", door.empty_spool):
             yield Relays(config, keyring, door, bodies)
     finally:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
+from service.worker.deliveries.foreign_request import decode_foreign
 from service.worker.tubes.envelope import decode_request, encode_payload
 from service.worker.tubes.payload import read_strictly
 from tracking.errors import MalformedJob, SpoolDown
@@ -328,6 +329,21 @@ def saved_in(lines: Iterable[bytes], name: str, catalogue: Catalogue) -> Iterato
             yield Bad(f"{name}:{index}", why)
             continue
         yield Sendable(request.id or "", request.slug, request.number, body, index)
+
+
+def relayed_in(lines: Iterable[bytes], name: str) -> Iterator[bytes | Bad]:
+    """Find the jobs of relayed requests in saved output; all its other lines are passed over."""
+    for index, line in enumerate(lines, start=1):
+        start = line.find(RELAYED_MARK)
+        if start < 0:
+            continue
+        try:
+            job = base64.b64decode(read_strictly(line[start:].rstrip())["relayed"], validate=True)
+            decode_foreign(job)
+        except (MalformedJob, ValueError, LookupError, TypeError):
+            yield Bad(f"{name}:{index}", "the line is not whole")
+        else:
+            yield job
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:

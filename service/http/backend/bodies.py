@@ -2,7 +2,7 @@
 
 A thousand senders that are slow with 1 MiB each must not cost a door 1 GiB. Beyond IN_MEMORY_MOST
 bytes, a body goes to its place in one file beside the spool, which has no name: the kernel deletes
-it with the process. Nothing is synced there, for nobody was told yet that anything is durable.
+it with the process. Nothing is synced there, as no sender has its answer yet.
 
 Bodies that are whole take turns, as one on its way into a tube is in memory several times.
 """

@@ -21,7 +21,7 @@ from typing import BinaryIO, cast
 from service.worker.deliveries.foreign_request import BODY_MOST
 from tracking.errors import SpoolDown
 
-IN_MEMORY_MOST = 24 << 20
+IN_MEMORY_MOST = 8 << 20
 """Bytes of bodies that are not whole yet."""
 
 ON_THE_WAY_MOST = 4 << 20

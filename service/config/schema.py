@@ -195,6 +195,15 @@ class Ingest(Section, frozen=True):
     spool: Annotated[str, Meta(min_length=1)] = "spool.sqlite"
     spool_mib: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_024
     keys: Annotated[str, Meta(min_length=1)] = "keys.json"
+    domain: Annotated[
+        str,
+        Meta(
+            pattern=r"^([a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){0,8})?\Z",
+            max_length=189,
+            description="a domain in small letters, like in.example.com",
+        ),
+    ] = ""
+    tube_mib: Annotated[int, Meta(ge=2, le=1_000_000)] = 512
 
 
 class Http(Section, frozen=True):

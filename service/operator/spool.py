@@ -7,6 +7,7 @@ are written on standard output too: a second copy, wherever logs are kept.
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import os
 import select
@@ -19,6 +20,7 @@ from typing import NamedTuple
 from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
+from service.worker.deliveries.foreign_request import decode_foreign
 from service.worker.tubes.envelope import decode_request, encode_payload
 from service.worker.tubes.payload import read_strictly
 from tracking.errors import MalformedJob, SpoolDown
@@ -271,8 +273,9 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-MARK = b'{"spooled":'
-"""What such a line begins with; a log's own prefix may stand before it."""
+MARK, RELAYED_MARK = b'{"spooled":', b'{"relayed":'
+"""What such lines begin with; a log's own prefix may stand before it. A relayed request is its job,
+in base64."""
 
 STUCK_MS = 1_000
 """How long the reader of standard output may take nothing before lines are given up."""
@@ -280,9 +283,19 @@ STUCK_MS = 1_000
 
 def write_lines(bodies: Iterable[bytes], descriptor: int = 1) -> bool:
     """Write a line for each job, whole; false where nobody takes them, and some were left out."""
+    return _write((b"%b%b}\n" % (MARK, body) for body in bodies), descriptor)
+
+
+def write_relayed_lines(jobs: Iterable[bytes], descriptor: int = 1) -> bool:
+    """Write a line for each job of a relayed request, as `write_lines` does."""
+    lines = (b'%b"%b"}\n' % (RELAYED_MARK, base64.b64encode(job)) for job in jobs)
+    return _write(lines, descriptor)
+
+
+def _write(lines: Iterable[bytes], descriptor: int) -> bool:
     waiting = select.poll()
     waiting.register(descriptor, select.POLLOUT)
-    for piece in _pieces(bodies):
+    for piece in _pieces(lines):
         left = piece
         while left:
             try:
@@ -318,11 +331,25 @@ def saved_in(lines: Iterable[bytes], name: str, catalogue: Catalogue) -> Iterato
         yield Sendable(request.id or "", request.slug, request.number, body, index)
 
 
-def _pieces(bodies: Iterable[bytes]) -> Iterator[bytes]:
+def relayed_in(lines: Iterable[bytes], name: str) -> Iterator[bytes | Bad]:
+    """Find the jobs of relayed requests in saved output; all its other lines are passed over."""
+    for index, line in enumerate(lines, start=1):
+        start = line.find(RELAYED_MARK)
+        if start < 0:
+            continue
+        try:
+            job = base64.b64decode(read_strictly(line[start:].rstrip())["relayed"], validate=True)
+            decode_foreign(job)
+        except (MalformedJob, ValueError, LookupError, TypeError):
+            yield Bad(f"{name}:{index}", "the line is not whole")
+        else:
+            yield job
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Join lines to what a pipe takes whole: other processes write to it too."""
     piece = b""
-    for body in bodies:
-        line = b"%b%b}\n" % (MARK, body)
+    for line in lines:
         if piece and len(piece) + len(line) > LINE_MOST:
             yield piece
             piece = b""

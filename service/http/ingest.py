@@ -31,7 +31,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
-from service.http.backend.bodies import Bodies, Body
+from service.http.backend.bodies import Bodies, Body, TooLarge
 from service.http.backend.door import Door, TooSlow
 from service.http.backend.keyring import Keyring
 from service.http.callers import Allowance
@@ -280,9 +280,10 @@ async def _read(request: web.BaseRequest, body: Body) -> None:
             body.add(content.read_nowait())  # it is all here
             return
         async with asyncio.timeout(BODY_SECONDS):
-            while piece := await content.readany():
-                _insist_on_size(body.size + len(piece))
-                body.add(piece)
+            while body.add(await content.readany()):  # nothing is named: it would be kept meanwhile
+                pass
+    except TooLarge:
+        _insist_on_size(BODY_MOST + 1)
     except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
     except TimeoutError as error:

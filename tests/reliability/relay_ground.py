@@ -34,7 +34,7 @@ from tracking.request import MAIN
 
 DATABASE = "bucket"
 UNFINISHED = ("ready", "reserved", "delayed", "buried")
-NOT_SPOOLED = b"tracker_relayed_spooled_requests 0\n"
+NOT_SPOOLED = b"tracker_relayed_spooled_requests 0.0\n"
 DEFECTS = ("unexpected error", "library message")
 
 CALL_SECONDS, LEASE_SECONDS = 4.0, 8.0
@@ -163,7 +163,7 @@ def _relay(environment: dict[str, str], destination: str) -> IngestLabel:
         "destination": destination,
         "concurrent": 200,
         "per_second": 1_000,
-        "ingest_per_second": 1_000,
+        "ingest": {"per_second": 100_000, "bytes_per_second": 1 << 30},
     }
     with collections_of(config) as stores:
         service = Services(config, stores).make(Operator(), MAIN, "shop", wishes).service

@@ -76,7 +76,7 @@ _ODD_HEADERS = (
     ("Cookie", 'a=1; b="2"'),
     ("cookie", "c=3"),
     ("Authorization", "Bearer of.the-sender"),
-    ("User-Agent", ""),
+    ("Referer", ""),
     ("Accept", "text/html, */*;q=0.1"),
     ("Accept-Encoding", "gzip, br"),
     ("Content-Encoding", "identity"),

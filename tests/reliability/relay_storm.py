@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from foreign_posts import NO_ANSWER, Post, Sender, posts
-from relay_ground import RelayGround, relay_ground
+from relay_arena import RelayArena, relay_arena
 from storms import Fault, break_each, post_evenly, restart
 
 from devstack.foreign import NUMBER, wrong_arrival
@@ -97,31 +97,33 @@ class Verdict:
     """What came of it. `wrong` is empty where every promise was kept."""
 
     taken: int
+    refused: int
     wrong: Sequence[str]
     table: Mapping[str, str]
 
 
 async def storm(scale: Scale, folder: Path) -> Verdict:
     """Run once, in a folder on a disk."""
-    async with relay_ground(folder) as ground:
+    async with relay_arena(folder) as arena:
         now = int(time.time())
-        made = posts(scale.seed, scale.posts, ground.address, now)
+        made = posts(scale.seed, scale.posts, arena.address, now)
         log = Log({each.request.number: each for each in made}, now)
-        ground.receiver.keep = log.note_arrival
+        arena.receiver.keep = log.note_arrival
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            group.create_task(_post_all(scale, ground, log))
-            group.create_task(_break_things(scale, ground))
+            group.create_task(_post_all(scale, arena, log))
+            group.create_task(_break_things(scale, arena))
         posted = time.monotonic()
-        await ground.quiet(PATIENCE)
+        await arena.quiet(PATIENCE)
         times = {"posted": posted - began, "all delivered": time.monotonic() - began}
-        wrong = [*ground.defects(), *wrong_things(log, stored := _stored(ground))]
+        wrong = [*arena.defects(), *wrong_things(log, stored := _stored(arena))]
         taken = sum(answer == TAKEN for answer in log.answers.values())
-        return Verdict(taken, wrong, _table(log, stored, times))
+        refused = sum(each.refused != 0 for each in made)
+        return Verdict(taken, refused, wrong, _table(log, stored, times))
 
 
-async def _post_all(scale: Scale, ground: RelayGround, log: Log) -> None:
-    sender, ordered = Sender(ground.door.url), list(log.posts.values())
+async def _post_all(scale: Scale, arena: RelayArena, log: Log) -> None:
+    sender, ordered = Sender(arena.door.url), list(log.posts.values())
 
     async def post(index: int) -> None:
         each = ordered[index]
@@ -131,8 +133,8 @@ async def _post_all(scale: Scale, ground: RelayGround, log: Log) -> None:
     sender.close()
 
 
-async def _break_things(scale: Scale, ground: RelayGround) -> None:
-    stack = ground.stack
+async def _break_things(scale: Scale, arena: RelayArena) -> None:
+    stack = arena.stack
 
     async def kill_tubes() -> None:
         await restart(stack.beanstalkd, scale.down)
@@ -144,10 +146,10 @@ async def _break_things(scale: Scale, ground: RelayGround) -> None:
         await restart(stack.mongodb, scale.down)
 
     async def kill_worker() -> None:
-        ground.worker.signal_children(signal.SIGKILL)
+        arena.worker.signal_children(signal.SIGKILL)
 
     faults: dict[Fault, int] = {
-        ground.door.restart: scale.doors,
+        arena.door.restart: scale.doors,
         kill_tubes: scale.tubes,
         kill_redis: scale.stores,
         kill_mongodb: scale.stores,
@@ -156,8 +158,8 @@ async def _break_things(scale: Scale, ground: RelayGround) -> None:
     await break_each(faults, scale.posts / scale.rate, scale.seed)
 
 
-def _stored(ground: RelayGround) -> Stored:
-    with ground.database() as database:
+def _stored(arena: RelayArena) -> Stored:
+    with arena.database() as database:
         noted = noted_in(database["attempts"].find(), time.time_ns() - time.monotonic_ns())
         grouped = database["deliveries"].aggregate([{"$sortByCount": "$state"}])
         return Stored(noted, {each["_id"]: each["count"] for each in grouped})

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from foreign_posts import Post, Sender, forged, posts
-from relay_ground import RelayGround, relay_ground
+from relay_arena import RelayArena, relay_arena
 from storms import post_evenly
 
 from service.worker.deliveries.foreign_request import BODY_MOST
@@ -37,28 +37,28 @@ pytestmark = pytest.mark.prove
 
 
 @pytest.fixture
-async def ground(disk: Path) -> AsyncIterator[RelayGround]:
-    async with relay_ground(disk, HTTP__CONNECTIONS=str(SLOW + 100)) as made:
+async def arena(disk: Path) -> AsyncIterator[RelayArena]:
+    async with relay_arena(disk, HTTP__CONNECTIONS=str(SLOW + 100)) as made:
         yield made
 
 
-def sizes(ground: RelayGround) -> dict[str, int]:
+def sizes(arena: RelayArena) -> dict[str, int]:
     """The files of the door and of beanstalkd, but for the log."""
-    kept = [*ground.folder.glob("spool*"), *ground.folder.glob("beanstalkd/*")]
+    kept = [*arena.folder.glob("spool*"), *arena.folder.glob("beanstalkd/*")]
     return {each.name: each.stat().st_size for each in kept}
 
 
-def lines(ground: RelayGround) -> int:
-    return ground.door.log.read_bytes().count(b"\n")
+def lines(arena: RelayArena) -> int:
+    return arena.door.log.read_bytes().count(b"\n")
 
 
 async def test_forged_labels_cost_no_disk_no_job_and_no_line_of_the_log(
-    ground: RelayGround,
+    arena: RelayArena,
 ) -> None:
-    draw, sender = random.Random(1), Sender(ground.door.url)
-    made = posts(1, 100, ground.address, 0)
-    path = urlsplit(ground.address).path
-    before, said, answers = sizes(ground), lines(ground), Counter[int]()
+    draw, sender = random.Random(1), Sender(arena.door.url)
+    made = posts(1, 100, arena.address, 0)
+    path = urlsplit(arena.address).path
+    before, said, answers = sizes(arena), lines(arena), Counter[int]()
 
     async def post(index: int) -> None:
         answers[await sender.post(Post(made[index % 100].request, forged(path, draw)))] += 1
@@ -67,32 +67,32 @@ async def test_forged_labels_cost_no_disk_no_job_and_no_line_of_the_log(
     sender.close()
 
     assert answers == {404: FORGED}
-    assert sizes(ground) == before
-    assert ground.puts() == 0
-    assert lines(ground) - said < LINES_MOST
+    assert sizes(arena) == before
+    assert arena.puts() == 0
+    assert lines(arena) - said < LINES_MOST
 
 
 async def test_slow_senders_of_large_requests_cost_the_door_little_memory(
-    ground: RelayGround, measured: dict[str, list[str]]
+    arena: RelayArena, measured: dict[str, list[str]]
 ) -> None:
-    [request] = [each.request for each in posts(1, 1, ground.address, 0)]
+    [request] = [each.request for each in posts(1, 1, arena.address, 0)]
     large = replace(request.message, method="POST", target="/", body=bytes(BODY_MOST))
-    written = Post(replace(request, message=large), urlsplit(ground.address).path)
-    text = written.written(urlsplit(ground.door.url).netloc)
-    before = await asyncio.to_thread(clear_peak, ground)
+    written = Post(replace(request, message=large), urlsplit(arena.address).path)
+    text = written.written(urlsplit(arena.door.url).netloc)
+    before = await asyncio.to_thread(clear_peak, arena)
     async with AsyncExitStack() as closing:
-        begun = [await _begin(ground, text[:-1], closing) for _ in range(SLOW)]
+        begun = [await _begin(arena, text[:-1], closing) for _ in range(SLOW)]
         answers = await asyncio.gather(*(_end(text[-1:], *each) for each in begun))
 
-    grown = peak_mib(ground) - before
+    grown = peak_mib(arena) - before
     assert set(answers) <= {202, 503}
     assert grown <= SLOW_MIB
     measured["the door with slow senders"] = [f"{SLOW} of 1 MiB: {grown:.1f} MiB more"]
 
 
-async def _begin(ground: RelayGround, text: bytes, closing: AsyncExitStack) -> Connection:
+async def _begin(arena: RelayArena, text: bytes, closing: AsyncExitStack) -> Connection:
     """Send a request but for its end, and hold the connection."""
-    host, _, port = urlsplit(ground.door.url).netloc.partition(":")
+    host, _, port = urlsplit(arena.door.url).netloc.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     closing.callback(writer.transport.abort)
     for at in range(0, len(text), 1 << 16):
@@ -107,14 +107,14 @@ async def _end(rest: bytes, reader: asyncio.StreamReader, writer: asyncio.Stream
     return int((await reader.readline()).split()[1])
 
 
-def clear_peak(ground: RelayGround) -> float:
+def clear_peak(arena: RelayArena) -> float:
     """Let the peak be that of from now on; the MiB that the door has now."""
-    Path(f"/proc/{ground.door.pid}/clear_refs").write_text("5")
-    return peak_mib(ground)
+    Path(f"/proc/{arena.door.pid}/clear_refs").write_text("5")
+    return peak_mib(arena)
 
 
-def peak_mib(ground: RelayGround) -> float:
+def peak_mib(arena: RelayArena) -> float:
     """The most memory that the door had since its peak was cleared."""
-    status = Path(f"/proc/{ground.door.pid}/status").read_text()
+    status = Path(f"/proc/{arena.door.pid}/status").read_text()
     [line] = [each for each in status.splitlines() if each.startswith("VmHWM")]
     return int(line.split()[1]) / 1024

@@ -17,6 +17,9 @@ NOW = 1_800_000_000
 ALL = WRONG_EACH + 1
 """Two of them must be refused: the first and the last."""
 
+FIRST, SECOND = 1, 2
+D_FIRST = f"D{FIRST}"
+
 Change = Callable[[Log, Stored], None]
 
 
@@ -52,40 +55,44 @@ def test_nothing_is_wrong_where_all_arrived_as_it_was_sent(log: Log, stored: Sto
 
 @pytest.mark.parametrize("answer", [FULL, NO_ANSWER])
 def test_what_was_not_answered_202_may_arrive_or_not(log: Log, stored: Stored, answer: int) -> None:
-    log.answers |= {1: answer, 2: answer}
-    del log.deliveries[2]
+    log.answers |= {FIRST: answer, SECOND: answer}
+    del log.deliveries[SECOND]
 
     assert list(wrong_things(log, stored)) == []
 
 
 def lost(log: Log, _: Stored) -> None:
-    del log.deliveries[1]
+    del log.deliveries[FIRST]
 
 
 def changed(log: Log, _: Stored) -> None:
-    message = arrived(log.posts[1], "D1")
+    message = arrived(log.posts[FIRST], D_FIRST)
     log.note_arrival(replace(message, body=message.body + b"\n"))
 
 
 def reordered(log: Log, _: Stored) -> None:
-    message = arrived(log.posts[1], "D1")
+    message = arrived(log.posts[FIRST], D_FIRST)
     log.note_arrival(replace(message, headers=message.headers[::-1]))
 
 
 def another_url(log: Log, _: Stored) -> None:
-    number = next(number for number, each in log.posts.items() if each.request.system == "twilio")
+    number = next(
+        number
+        for number, each in log.posts.items()
+        if each.request.system == "twilio" and not each.refused
+    )
     message = arrived(log.posts[number], f"D{number}")
     other = [(name, each + "x" * (name == "relay-original-url")) for name, each in message.headers]
     log.note_arrival(replace(message, headers=tuple(other)))
 
 
 def two_deliveries(log: Log, _: Stored) -> None:
-    log.note_arrival(arrived(log.posts[1], "D1b"))
+    log.note_arrival(arrived(log.posts[FIRST], "another"))
 
 
 def again(log: Log, stored: Stored) -> None:
-    before = stored.noted["D1"].stored_ns or 0
-    log.calls.append(replace(log.calls[0], number="D1", arrived_ns=before + 1))
+    before = stored.noted[D_FIRST].stored_ns or 0
+    log.calls.append(replace(log.calls[0], number=D_FIRST, arrived_ns=before + 1))
 
 
 def refused_arrives(log: Log, _: Stored) -> None:
@@ -97,11 +104,11 @@ def refused_taken(log: Log, _: Stored) -> None:
 
 
 def not_taken(log: Log, _: Stored) -> None:
-    log.answers[1] = 500
+    log.answers[FIRST] = 500
 
 
 def unknown(log: Log, _: Stored) -> None:
-    message = arrived(log.posts[1], "D1")
+    message = arrived(log.posts[FIRST], D_FIRST)
     log.note_arrival(replace(message, headers=(("X-Number", "99"), ("relay-id", "D99"))))
 
 

@@ -1,4 +1,4 @@
-"""The ground of a relay: a door, a worker, their real servers, a relay, and who receives behind it.
+"""The arena of a relay: a door, a worker, their real servers, a relay, and who receives behind it.
 
 Its servers are its own, on a disk: each may be killed and comes again with what it kept. So are the
 door and the worker. The receiver is the only one that never goes: nothing is ever sent in vain but
@@ -44,7 +44,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class RelayGround:
+class RelayArena:
     """What stands there. `label` is the ingest label of the relay."""
 
     stack: Stack
@@ -108,8 +108,8 @@ class RelayGround:
 
 
 @asynccontextmanager
-async def relay_ground(folder: Path, **settings: str) -> AsyncIterator[RelayGround]:
-    """Open the ground in a folder on a disk, for the length of a `with` block.
+async def relay_arena(folder: Path, **settings: str) -> AsyncIterator[RelayArena]:
+    """Open the arena in a folder on a disk, for the length of a `with` block.
 
     `settings` are variables of the environment, without TRACKER_.
     """
@@ -129,7 +129,7 @@ async def relay_ground(folder: Path, **settings: str) -> AsyncIterator[RelayGrou
         door = DoorProcess(stack.beanstalkd, folder, nursery, environment)
         closing.callback(door.stop)
         await door.start()
-        yield RelayGround(stack, worker, door, receiver, label, folder)
+        yield RelayArena(stack, worker, door, receiver, label, folder)
 
 
 def _environment(stack: Stack, port: int) -> dict[str, str]:

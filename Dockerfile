@@ -16,7 +16,7 @@ USER 10002:10002
 EXPOSE 11300
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["beanstalkd"]
-CMD ["-l", "0.0.0.0", "-p", "11300", "-b", "/data", "-f", "0"]
+CMD ["-l", "0.0.0.0", "-p", "11300", "-b", "/data", "-f", "0", "-z", "1310720"]
 
 
 FROM python:${PYTHON}-slim-${DEBIAN} AS build

@@ -47,6 +47,7 @@ COURIERS ?= 7
 chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3 HOOKS=20000)
 	@$(if $(SHORT)$(HOOKS),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))
 	@$(if $(SHORT)$(HOOKS),,PYTHONPATH=.:tests/reliability $(BIN)/python -m door_storm $(if $(SEED),--seed $(SEED)))
+	@$(if $(SHORT)$(HOOKS),,PYTHONPATH=.:tests/reliability $(BIN)/python -m relay_storm $(if $(SEED),--seed $(SEED)))
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
 	  $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) --workers $(WORKERS) --couriers $(COURIERS) \
 	  $(if $(RATE),--rate $(RATE)) $(if $(HOOKS),--hooks $(HOOKS)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \

@@ -47,7 +47,8 @@ class Kind:
 
 
 def _beanstalkd(port: int, folder: Path, durability: Durability) -> list[str]:
-    listen = ["-l", HOST, "-p", str(port)]
+    # -z as in docker-compose.yml.
+    listen = ["-l", HOST, "-p", str(port), "-z", "1310720"]
     match durability:
         case Durability.FULL:
             return [*listen, "-b", str(folder), "-f", "0"]

@@ -9,7 +9,19 @@ from typing import Any
 from service.worker.deliveries import delivery as deliveries
 from service.worker.deliveries import service as services
 from service.worker.deliveries.delivery import Delivery, attempt_id, delivery_id, event_id
-from service.worker.deliveries.service import SealedSecret, Service, ServiceState, new_service_id
+from service.worker.deliveries.foreign_request import (
+    ForeignRequest,
+    foreign_event,
+    new_request_id,
+)
+from service.worker.deliveries.ingest_label import new_label
+from service.worker.deliveries.service import (
+    SealedSecret,
+    Service,
+    ServiceState,
+    ServiceType,
+    new_service_id,
+)
 from service.worker.results.change import EventName
 from tracking.request import MAIN, Account
 
@@ -82,6 +94,48 @@ def store_attempt(collections: Any, delivery: Delivery, number: int, **members: 
         "body": b"out of order\xff",
     }
     collections.attempts.insert_one(row | members)
+
+
+def store_relay(collections: Any, name: str = "shopify", **members: Any) -> Service:
+    """A relay that is there, of `main` unless another account is given."""
+    return store_service(collections, name, type=ServiceType.RELAY, **members)
+
+
+def foreign(service: Service, **members: Any) -> ForeignRequest:
+    """A request that another system sent to a relay: an order, unless something else is given."""
+    label = new_label(service.account, service.name, b"k" * 32)
+    target = members.get("target", "/orders/create?shop=1")
+    given = {
+        "id": new_request_id(),
+        "received_at": NOTED_AT,
+        "method": "POST",
+        "target": target,
+        "url": f"https://{label}.in.example{target}",
+        "headers": (("Content-Type", "application/json"), ("X-Shopify-Topic", "orders/paid")),
+        "body": b'{"id": 4711, "name": "Gr\\u00fcn"}',
+        **members,
+    }
+    return ForeignRequest(label=label, **given)
+
+
+def store_relayed(
+    collections: Any, service: Service, request: ForeignRequest | None = None, **members: Any
+) -> Delivery:
+    """The delivery of a request that a relay took, with its event."""
+    request = request or foreign(service)
+    event = foreign_event(request, service.account)
+    given = {"made_at": request.received_at, "next_at": request.received_at, **members}
+    made = Delivery(
+        id=delivery_id(request.id, EventName.RELAY_REQUEST, service.id),
+        service=service.id,
+        account=service.account,
+        event=event["_id"],
+        type=EventName.RELAY_REQUEST,
+        **given,
+    )
+    collections.events.insert_one(event)
+    collections.deliveries.insert_one(deliveries.document_of(made))
+    return made
 
 
 def stored(collections: Any, delivery: Delivery) -> Delivery:

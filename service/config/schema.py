@@ -195,6 +195,15 @@ class Ingest(Section, frozen=True):
     spool: Annotated[str, Meta(min_length=1)] = "spool.sqlite"
     spool_mib: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_024
     keys: Annotated[str, Meta(min_length=1)] = "keys.json"
+    domain: Annotated[
+        str,
+        Meta(
+            pattern=r"^([a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){0,8})?\Z",
+            max_length=189,
+            description="a domain in small letters, like in.example.com",
+        ),
+    ] = ""
+    tube_mib: Annotated[int, Meta(ge=2, le=1_000_000)] = 512
 
 
 class Http(Section, frozen=True):
@@ -234,6 +243,7 @@ class Webhooks(Section, frozen=True):
     made_a_day: Few = 200
     keep_days: Days = 30
     attempts_keep_days: Days = 30
+    inbox_keep_days: Annotated[int, Meta(ge=1, le=90)] = 30
     open_most: Count = 1_000_000
     open_gib: Many = 10
     own_names: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ def account_arguments(parser: Parser) -> None:
         "add": ("Add an account.", _add_account),
         "list": ("List all accounts.", _list_accounts),
         "remove": (removed, _remove_account),
-        "set": ("Set where alerts about its webhooks go.", _set_account),
+        "set": ("Set where alerts go, or how long relayed requests are kept.", _set_account),
     }
     for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action != "list":
@@ -46,8 +46,13 @@ def account_arguments(parser: Parser) -> None:
         if action == "remove":
             add_yes(each)
         if action == "set":
-            text = "alerts=ADDRESS, the mailbox that hears of them; alerts=none for nobody"
-            each.add_argument("alerts", metavar="alerts=ADDRESS", help=text)
+            text = (
+                "alerts=ADDRESS, the mailbox that hears of its webhooks' trouble, alerts=none for "
+            )
+            text += (
+                "nobody; or inbox_keep_days=DAYS, 1 to 90 after their end, inbox_keep_days=none "
+            )
+            each.add_argument("setting", metavar="NAME=VALUE", help=text + "as the settings say")
         add_json(each)
 
 
@@ -113,6 +118,7 @@ def _list_accounts(options: Options, _: schema.Config, stores: connections.Colle
     if options.json:
         for each in found:
             members = {"account": each.name, "keys": each.keys, "alerts": each.alerts or None}
+            members |= {"inbox_keep_days": each.inbox_keep_days}
             say_json(members | {"made_at": each.made_at, "removed_at": each.removed_at})
         return Exit.DONE
     table(
@@ -125,16 +131,26 @@ def _list_accounts(options: Options, _: schema.Config, stores: connections.Colle
     return Exit.DONE
 
 
-def alerts_of(text: str) -> str:
-    """Read `alerts=ADDRESS`; "" for none. Raises UsageError."""
-    name, _, address = text.partition("=")
-    if name != "alerts" or not address:
-        raise UsageError(f"{text!r}: write alerts=ADDRESS, or alerts=none")
-    return "" if address == "none" else address
+def setting_of(text: str) -> tuple[str, str]:
+    """Read `alerts=ADDRESS` or `inbox_keep_days=DAYS`; "" for none. Raises UsageError."""
+    name, _, value = text.partition("=")
+    is_days = name == "inbox_keep_days" and (value == "none" or value.isdecimal())
+    if not (is_days or (name == "alerts" and value)):
+        why = "write alerts=ADDRESS, or alerts=none, or inbox_keep_days=DAYS"
+        raise UsageError(f"{text!r}: {why}")
+    return name, "" if value == "none" else value
 
 
 def _set_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    address = alerts_of(options.alerts)
+    name, address = setting_of(options.setting)
+    if name != "alerts":
+        days = int(address) if address else None
+        accounts.set_inbox_keep_days(stores, options.name, days)
+        kept = f"for {days} days" if days else "as long as [webhooks] inbox_keep_days says"
+        words = f"relayed requests of {options.name} are kept {kept} after their end"
+        members = {"account": options.name, "inbox_keep_days": days}
+        tell(members, words, as_json=options.json)
+        return Exit.DONE
     accounts.set_alerts(stores, options.name, address)
     where = f"go to {address}" if address else "go to nobody by mail"
     words = f"alerts about the webhooks of {options.name} {where}"

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from service.operator.deliveries import Delivery, Which
 
 ANSWER_SHOWN = 60
-STATES = ("open", "held", "delivered", "dead", "cancelled")
+STATES = ("open", "held", "delivered", "dead", "cancelled", "completed")
 EVENTS = (
     *("parcel.changed", "parcel.delivered", "parcel.exception", "parcel.expired"),
-    *("operation.ended", "service.disabled", "service.recovered"),
+    *("operation.ended", "service.disabled", "service.recovered", "relay.request"),
 )
 
 
@@ -62,16 +62,21 @@ def delivery_arguments(parser: Parser) -> None:
         add_json(each)
 
 
-def _add_filter(parser: Parser) -> None:
+def add_common_filter(parser: Parser) -> None:
+    """Add the options by which deliveries of all events are filtered."""
     parser.add_argument("--service", type=named, metavar="NAME", help="only to this service")
     parser.add_argument("--state", choices=STATES, help="only in this state")
-    parser.add_argument("--event", choices=EVENTS, metavar="EVENT", help="only of this event")
-    text = "only about this parcel, as SLUG:NUMBER"
-    parser.add_argument("--parcel", type=named, metavar="PARCEL", help=text)
     text = "only of the last 15m, 2h or 3d"
     parser.add_argument("--since", type=aged, metavar="DURATION", help=text)
     text = "only what is older than 15m, 2h or 3d"
     parser.add_argument("--until", type=aged, metavar="DURATION", help=text)
+
+
+def _add_filter(parser: Parser) -> None:
+    add_common_filter(parser)
+    parser.add_argument("--event", choices=EVENTS, metavar="EVENT", help="only of this event")
+    text = "only about this parcel, as SLUG:NUMBER"
+    parser.add_argument("--parcel", type=named, metavar="PARCEL", help=text)
 
 
 def _list(options: Options, config: schema.Config, stores: connections.Collections) -> int:
@@ -118,12 +123,17 @@ def _show(options: Options, _: schema.Config, stores: connections.Collections) -
         shown = moment(value) if isinstance(value, dt.datetime) else value
         say(f"{name:<10} {'' if shown is None else shown}".rstrip())
     say(f"{'body':<10} {'it is not kept any more' if body is None else body}")
+    say_attempts(attempts)
+    return Exit.DONE
+
+
+def say_attempts(attempts: list[dict[str, Any]]) -> None:
+    """Print the attempts of a delivery below all else that there is to say of it."""
     say("")
     if not attempts:
         say("no attempt was made, or none is kept any more")
-        return Exit.DONE
+        return
     table(("attempt", "at", "took", "status", "failure", "answer"), list(map(_attempt, attempts)))
-    return Exit.DONE
 
 
 def _attempt(each: dict[str, Any]) -> tuple[str, ...]:
@@ -143,7 +153,7 @@ def _resend(options: Options, config: schema.Config, stores: connections.Collect
     if bool(options.ids) + is_filter + options.all != 1:
         raise UsageError("say which: ids, or --service, --state, --since …, or --all by itself")
     if options.ids:
-        return _each(stores, options, "resent", deliveries.resend)
+        return each_of(stores, options, "resent", deliveries.resend)
     which = _which(options, config, stores)
     count = deliveries.count_failed(stores, which)
     if not count:
@@ -159,14 +169,11 @@ def _resend(options: Options, config: schema.Config, stores: connections.Collect
 
 
 def _cancel(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    return _each(stores, options, "cancelled", deliveries.cancel)
+    return each_of(stores, options, "cancelled", deliveries.cancel)
 
 
-def _each(
-    stores: connections.Collections,
-    options: Options,
-    verb: str,
-    act: Callable[..., Delivery],
+def each_of(
+    stores: connections.Collections, options: Options, verb: str, act: Callable[..., object]
 ) -> int:
     """Do an act on each that is named; 1 where not all of it was done."""
     done, failed = 0, 0
@@ -182,7 +189,14 @@ def _each(
 
 
 def _which(options: Options, config: schema.Config, stores: connections.Collections) -> Which:
-    """Read a filter; raises NotDone for a service that is not there."""
+    event = deliveries.EventName(options.event) if options.event else None
+    return which_of(options, config, stores, event=event, parcel=options.parcel)
+
+
+def which_of(
+    options: Options, config: schema.Config, stores: connections.Collections, **more: Any
+) -> Which:
+    """Read a filter, with `more` of it; raises NotDone for a service that is not there."""
     now, of = dt.datetime.now(dt.UTC), services.Services(config, stores)
 
     def ago(seconds: float | None) -> dt.datetime | None:
@@ -192,8 +206,7 @@ def _which(options: Options, config: schema.Config, stores: connections.Collecti
         options.account,
         options.service and of.named(options.account, options.service).id,
         deliveries.DeliveryState(options.state) if options.state else None,
-        deliveries.EventName(options.event) if options.event else None,
-        options.parcel,
-        ago(options.since),
-        ago(options.until),
+        since=ago(options.since),
+        until=ago(options.until),
+        **more,
     )

@@ -36,6 +36,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "key": "Add, list, revoke or rotate the API keys of accounts.",
         "service": "Make, list, change or remove services: where an account has webhooks sent.",
         "delivery": "List, show, resend or cancel what is sent to services.",
+        "inbox": "List, show, resend, edit or delete what other systems sent to relays.",
         "show": "Show what is known about a number, or about a request by its id.",
         "detect": "List the couriers that may have a number, likeliest first.",
         "cancel": "Cancel requests that wait; calls that run already are not cut off.",

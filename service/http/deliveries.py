@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
@@ -53,33 +54,39 @@ RESENT_MOST = 20_000
 ACT_SECONDS = 20.0
 """No further batch is begun after that: proxies give up after a minute."""
 
-_LIMIT = Annotated[int, Meta(ge=1, le=PAGE_MOST)]
+LIMIT = Annotated[int, Meta(ge=1, le=PAGE_MOST)]
 
 
-class MeantDeliveries(msgspec.Struct, forbid_unknown_fields=True):
-    """Which deliveries are meant: those that agree with all that is given."""
+class Meant(msgspec.Struct, forbid_unknown_fields=True):
+    """Which ones are meant: those that agree with all that is given."""
 
     service: Annotated[
         str | None, Meta(description="the name of a service: only what goes there")
     ] = None
     state: Annotated[
-        DeliveryState | None, Meta(description="open, held, delivered, dead or cancelled")
-    ] = None
-    event: Annotated[
-        EventName | None, Meta(description="the name of an event, like parcel.delivered")
-    ] = None
-    parcel: Annotated[
-        str | None, Meta(description="a parcel as SLUG:NUMBER", examples=["usps:94055"])
+        DeliveryState | None,
+        Meta(description="open, held, delivered, dead, cancelled or completed"),
     ] = None
     since: Annotated[MOMENT | None, Meta(description=f"{TIME}: what happened from then on")] = None
     until: Annotated[MOMENT | None, Meta(description=f"{TIME}: what happened before")] = None
     cursor: CURSOR = None
 
 
+class MeantDeliveries(Meant):
+    """Which deliveries are meant: those that agree with all that is given."""
+
+    event: Annotated[
+        EventName | None, Meta(description="the name of an event, like parcel.delivered")
+    ] = None
+    parcel: Annotated[
+        str | None, Meta(description="a parcel as SLUG:NUMBER", examples=["usps:94055"])
+    ] = None
+
+
 class ListedDeliveries(MeantDeliveries):
     """Which deliveries are listed, and how many."""
 
-    limit: Annotated[_LIMIT, Meta(description=f"how many at most, 1 to {PAGE_MOST}")] = 50
+    limit: Annotated[LIMIT, Meta(description=f"how many at most, 1 to {PAGE_MOST}")] = 50
 
 
 class ResentDeliveries(MeantDeliveries):
@@ -221,23 +228,27 @@ class DeliveryRoutes:
         )
 
     async def _which(self, account: Account, meant: MeantDeliveries, status: HTTPStatus) -> Which:
-        cursor, service = place_of(meant.cursor, status), None
-        if meant.service is not None:
-            try:
-                found = await in_thread(self._services.named, account, meant.service)
-            except UnknownService as error:
-                raise Problem(status, f"{error}", parameter="service") from error
-            service = found.id
-        return Which(
-            account,
-            service,
-            meant.state,
-            meant.event,
-            meant.parcel,
-            in_utc(meant.since, "since", status),
-            in_utc(meant.until, "until", status),
-            cursor,
-        )
+        which = await which_of(self._services, account, meant, status)
+        return replace(which, event=meant.event, parcel=meant.parcel)
+
+
+async def which_of(services: Services, account: Account, meant: Meant, status: HTTPStatus) -> Which:
+    """Read which deliveries are meant; what means nothing is a Problem of this status."""
+    cursor, service = place_of(meant.cursor, status), None
+    if meant.service is not None:
+        try:
+            found = await in_thread(services.named, account, meant.service)
+        except UnknownService as error:
+            raise Problem(status, f"{error}", parameter="service") from error
+        service = found.id
+    return Which(
+        account,
+        service,
+        meant.state,
+        since=in_utc(meant.since, "since", status),
+        until=in_utc(meant.until, "until", status),
+        behind=cursor,
+    )
 
 
 def _now_of(delivery: Delivery, names: Mapping[str, str]) -> DeliveryNow:

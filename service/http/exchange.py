@@ -134,6 +134,28 @@ def name_of(request: web.BaseRequest | None) -> str:
     return name if _NAME.fullmatch(name) else f"{_START}-{next(_count)}"
 
 
+def insist_on_plain_coding(request: web.BaseRequest) -> None:
+    """Raises Problem for a body that is neither chunked nor whole."""
+    coding = ",".join(request.headers.getall("Transfer-Encoding", ["chunked"]))
+    if coding.strip().lower() != "chunked":  # the parser takes the last one alone for all
+        why = "send the body chunked or whole, in no other coding"
+        raise Problem(HTTPStatus.NOT_IMPLEMENTED, why)
+
+
+def insist_on_host(request: web.BaseRequest) -> str:
+    """Give the header Host; addresses of links begin with it. Raises Problem."""
+    host = request.headers.get("Host", "")
+    if not _HOST.fullmatch(host):
+        raise Problem(HTTPStatus.BAD_REQUEST, f"the header Host names no host: {host[:80]!r}")
+    return host
+
+
+def name_in(host: str) -> str:
+    """Take the port off a Host header."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower().rstrip(".")
+
+
 def finish(response: web.StreamResponse, name: str) -> None:
     """Give an answer the headers that all have; `name` is that of its request."""
     if not response.prepared:
@@ -167,7 +189,7 @@ def _not_done(error: NotDone) -> Problem:
             why = "there is no such service: GET /v1/services lists them"
             return Problem(HTTPStatus.NOT_FOUND, why)
         case UnknownDelivery():
-            why = "there is no such delivery, or it is over for long: GET /v1/deliveries lists them"
+            why = "there is no such delivery, or it is over for long: the list has those there are"
             return Problem(HTTPStatus.NOT_FOUND, why)
         case BadWish(parameter=name):
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", parameter=name)
@@ -189,6 +211,7 @@ _DETAILS = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"the body is too large: send {BODY_MOST} bytes at most",
 }
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_HOST = re.compile(r"[A-Za-z0-9._:%\[\]-]*")
 _START = os.urandom(6).hex()
 _count = itertools.count(1)
 
@@ -260,24 +283,35 @@ def insist_on_json(request: web.Request, *forms: str) -> str:
     return kind
 
 
-async def body_of(request: web.Request) -> bytes:
-    """Read a body, also once more. Raises Problem."""
+async def body_of(request: web.Request, most: int = BODY_MOST) -> bytes:
+    """Read a body of so many bytes at most, also once more. Raises Problem."""
     try:
         body: bytes | None = request.get(_BODY)
         if body is None and request.content.is_eof():
             body = request.content.read_nowait()  # it is all here; `read` goes a longer way
         elif body is None:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await request.read()
+                body = await _whole(request, most)
     except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
     except TimeoutError as error:
         why = f"the body was not here within {BODY_SECONDS:g} s"
         raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
-    if len(body) > BODY_MOST:
-        raise web.HTTPRequestEntityTooLarge(BODY_MOST, len(body))
+    if len(body) > most:
+        raise web.HTTPRequestEntityTooLarge(most, len(body))
     request[_BODY] = body
     return body
+
+
+async def _whole(request: web.Request, most: int) -> bytes:
+    if most <= BODY_MOST:
+        return await request.read()
+    body = bytearray()  # aiohttp knows one bound for all routes
+    async for part in request.content.iter_any():
+        body += part
+        if len(body) > most:
+            break
+    return bytes(body)
 
 
 def json_of(body: bytes) -> object:
@@ -320,10 +354,10 @@ def read_query(request: web.Request, kind: type[T]) -> T:
         return msgspec.convert(given, kind, strict=False)
 
 
-async def read_body(request: web.Request, kind: type[T]) -> T:
+async def read_body(request: web.Request, kind: type[T], most: int = BODY_MOST) -> T:
     """Read a JSON body. Raises Problem: 400 for no JSON, 422 for other members than described."""
     insist_on_json(request)
-    body = await body_of(request)
+    body = await body_of(request, most)
     json_of(body)  # what msgspec does not mind: a name that is there twice
     with _naming(kind, HTTPStatus.UNPROCESSABLE_ENTITY):
         return msgspec.json.decode(body, type=kind)

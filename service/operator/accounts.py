@@ -21,7 +21,7 @@ from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key, needed
 from service.operator.signatures import HmacSecret, Signing, kind_of, make_secret
-from service.worker.results.database import Document
+from service.worker.results.database import INBOX_KEEP_DAYS_MOST, Document
 from service.worker.results.schema_conflicts import of_one_account
 from service.worker.results.shipments import delete_of_account
 from tracking.request import MAIN, Account
@@ -35,7 +35,8 @@ class NotDone(Exception):
 class KeptAccount:
     """An account; `keys` of it work now. `main` is there from the beginning.
 
-    `alerts`: where alerts about its webhooks go by mail, "" for nowhere.
+    `alerts`: where alerts about its webhooks go by mail, "" for nowhere. `inbox_keep_days`: how
+    long relayed requests are kept after their end, None for as long as the settings say.
     """
 
     name: Account
@@ -43,6 +44,7 @@ class KeptAccount:
     removed_at: dt.datetime | None
     keys: int
     alerts: str = ""
+    inbox_keep_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ def accounts(stores: Collections) -> list[KeptAccount]:
             each.get("removed_at"),
             working.count(each["_id"]),
             each.get("alerts", ""),
+            each.get("inbox_keep_days"),
         )
         for each in found
     ]
@@ -135,9 +138,25 @@ def set_alerts(stores: Collections, name: Account, address: str) -> None:
             raise NotDone(
                 f"{address[:80]!r} is no address of a mailbox: write alerts=me@example.com"
             )
-        insist_on(stores, name)
-        change = {"$set": {"alerts": address}}
-        stores.accounts.update_one({"_id": name}, change, upsert=name == MAIN)
+        _set(stores, name, {"$set": {"alerts": address}})
+
+
+def set_inbox_keep_days(stores: Collections, name: Account, days: int | None) -> None:
+    """Set for how long an account's relayed requests are kept, None: as the settings say.
+
+    Raises NotDone.
+    """
+    with _recorded(stores, "account set", account=name, inbox_keep_days=days):
+        if days is not None and not 1 <= days <= INBOX_KEEP_DAYS_MOST:
+            why = f"they are kept for 1 to {INBOX_KEEP_DAYS_MOST} days"
+            raise NotDone(f"{days} is none of them: {why}, like inbox_keep_days=90")
+        kept = {"inbox_keep_days": days}
+        _set(stores, name, {"$set": kept} if days else {"$unset": kept})
+
+
+def _set(stores: Collections, name: Account, change: Document) -> None:
+    insist_on(stores, name)
+    stores.accounts.update_one({"_id": name}, change, upsert=name == MAIN)
 
 
 def add_key(

@@ -70,6 +70,15 @@ def buried_job(document: Document, producer: Producer) -> Buried | None:
     return Buried(server, facts["tube"], job, body)
 
 
+def kick_buried(buried: Buried, producer: Producer) -> None:
+    """Kick a buried job. Raises TubesDown; one that somebody kicked meanwhile goes its way."""
+    with producer.asking(buried.server) as connection:
+        try:
+            connection.client.kick_job(buried.job)
+        except greenstalk.NotFoundError:
+            return
+
+
 def delete_buried(buried: Buried, producer: Producer) -> None:
     """Delete a buried job. Raises TubesDown; one that somebody kicked meanwhile goes its way."""
     with producer.asking(buried.server) as connection:

@@ -12,10 +12,11 @@ held      open, a new round                             cancelled
 delivered open, a new round                             refused: it arrived
 dead      open, a new round                             refused: nothing is sent any more
 cancelled open, a new round                             changes nothing
+completed open, a new round                             refused: nothing is sent any more
 ========= ============================================= ==========================================
 
 A round has all attempts of the service. What has no body any more is not resent, nor what goes to a
-service that is disabled or deleted.
+service that is disabled or deleted, or has no destination.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from service.worker.deliveries.delivery import (
     delivery_in,
     document_of,
 )
-from service.worker.deliveries.service import Format, ServiceState
+from service.worker.deliveries.purging import RELAYED_DAYS
+from service.worker.deliveries.service import Format, ServiceState, ServiceType
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
 from service.worker.results.document import stored_now
@@ -56,6 +58,14 @@ TRIES = 5
 
 FAILED = (DeliveryState.DEAD, DeliveryState.HELD)
 """What is resent where no state is named."""
+
+NO_SERVICE = ""
+"""Stands in deliveries that were completed because nobody knows the service."""
+
+GONE = "its body is not kept any more: nobody can send it again"
+
+RARE_MOST = 1_000
+"""Up to so many it is counted how many have a word."""
 
 FAILURES_MOST = 100
 COUNTED_MOST = 10_001
@@ -71,7 +81,8 @@ class Which:
     """Which deliveries of an account are meant: those that agree with all that is given.
 
     `service` is the id of one. `since` and `until` bound when the event was noted. `behind`: only
-    what follows this delivery in the order in which they are read.
+    what follows this delivery in the order in which they are read. Of relayed requests alone:
+    `status` of the last attempt, and `words` that each of them has.
     """
 
     account: Account
@@ -82,6 +93,8 @@ class Which:
     since: dt.datetime | None = None
     until: dt.datetime | None = None
     behind: tuple[dt.datetime, str] | None = None
+    status: int | None = None
+    words: tuple[str, ...] = ()
 
     def asked(self, order: int, states: Sequence[DeliveryState] = ()) -> Document:
         """Ask for them; `states` where no state is given."""
@@ -90,6 +103,10 @@ class Which:
         wanted |= {name: str(value) for name, value in named.items() if value is not None}
         if self.state is not None or states:
             wanted["state"] = {"$in": [*map(str, (self.state,) if self.state else states)]}
+        if self.status is not None:
+            wanted["status"] = self.status
+        if self.words:
+            wanted["words"] = {"$all": [*self.words]}
         bounds = {"$gte": self.since, "$lt": self.until}
         if given := {how: at for how, at in bounds.items() if at is not None}:
             wanted["made_at"] = given
@@ -98,11 +115,13 @@ class Which:
             how = "$lt" if order == DESCENDING else "$gt"
             same = {"made_at": at, "_id": {how: identity}}
             wanted["$or"] = [{"made_at": {how: at}}, same]
+            # By this an index begins there: what a page has shown is not read for the next one.
+            wanted.setdefault("made_at", {})[f"{how}e"] = at
         return wanted
 
     def target(self) -> Document:
         """Say what is meant, for the record of an act."""
-        names = ("account", "service", "state", "event", "parcel", "since", "until")
+        names = ("account", "service", "state", "event", "parcel", "since", "until", "status")
         given = [(name, getattr(self, name)) for name in names]
         return {
             name: str(each) if isinstance(each, StrEnum) else each
@@ -133,8 +152,8 @@ class Resent:
 def deliveries_of(stores: Collections, which: Which, most: int) -> list[Delivery]:
     """List deliveries, those of the newest events first. Raises PyMongoError."""
     order = [("made_at", DESCENDING), ("_id", DESCENDING)]
-    found = stores.deliveries.find(_asked(stores, which, DESCENDING)).sort(order).limit(most)
-    return list(map(delivery_in, found))
+    found = stores.deliveries.find(_asked(stores, which, DESCENDING), {"words": 0})
+    return list(map(delivery_in, found.sort(order).limit(most)))
 
 
 def names_of_services(stores: Collections, deliveries: Iterable[Delivery]) -> Mapping[str, str]:
@@ -179,21 +198,27 @@ def show(stores: Collections, account: Account, identity: str) -> dict[str, Any]
     `body` is None where it is not kept any more; `attempts` are those of the last days, the first
     one first. Raises UnknownDelivery, PyMongoError.
     """
-    delivery = _one(stores, account, identity)
+    delivery = one(stores, account, identity)
     service = stores.services.find_one({"_id": delivery.service}) or {}
     event = stores.events.find_one({"_id": delivery.event}) or {}
     bodies = event.get("bodies") or {}
-    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD)
-    rows = {"_id": {"$in": attempts_of(delivery)}}
+    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD) or bodies.get("relay")
     return members(delivery, service.get("name", delivery.service)) | {
         "body": None if body is None else _text_of(body),
-        "attempts": list(map(_attempt_members, stores.attempts.find(rows).sort("at"))),
+        "attempts": attempts_of(stores, delivery),
     }
+
+
+def attempts_of(stores: Collections, delivery: Delivery) -> list[dict[str, Any]]:
+    """List its attempts of the last days: also one that is stored, and not counted yet."""
+    ids = [attempt_id(delivery.id, number) for number in range(1, delivery.made + 2)]
+    found = stores.attempts.find({"_id": {"$in": ids}}).sort("at")
+    return list(map(_attempt_members, found))
 
 
 def _attempt_members(row: Document) -> dict[str, Any]:
     return {
-        "number": int(row["_id"].rpartition(".")[2]),
+        "number": number_in(row),
         "at": row["at"],
         "ms": round(row["ms"]),
         "status": row["status"],
@@ -203,13 +228,13 @@ def _attempt_members(row: Document) -> dict[str, Any]:
     }
 
 
+def number_in(row: Document) -> int:
+    """Tell which attempt of its delivery a row is of."""
+    return int(row["_id"].rpartition(".")[2])
+
+
 def _text_of(body: bytes) -> str:
     return bytes(body).decode("utf-8", "backslashreplace")
-
-
-def attempts_of(delivery: Delivery) -> list[str]:
-    """Name the documents of its attempts: also one that is stored, and not counted yet."""
-    return [attempt_id(delivery.id, number) for number in range(1, delivery.made + 2)]
 
 
 def resend(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
@@ -220,8 +245,8 @@ def resend(stores: Collections, who: Operator, account: Account, identity: str) 
     target = {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "delivery resend", target):
         for _ in range(TRIES):
-            delivery = _one(stores, account, identity)
-            refused = _refused(stores, [delivery])
+            delivery = one(stores, account, identity)
+            refused = refusals(stores, [delivery])
             if delivery.id in refused:
                 raise NotDone(refused[delivery.id])
             _keep_bodies(stores, [delivery])
@@ -240,13 +265,12 @@ def cancel(stores: Collections, who: Operator, account: Account, identity: str) 
     target = {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "delivery cancel", target):
         for _ in range(TRIES):
-            delivery = _one(stores, account, identity)
+            delivery = one(stores, account, identity)
             if delivery.state is DeliveryState.CANCELLED:
                 return delivery
             if delivery.state in FINAL:
-                ended = (
-                    "it has arrived" if delivery.state is DeliveryState.DELIVERED else "it is dead"
-                )
+                has_arrived = delivery.state is DeliveryState.DELIVERED
+                ended = "it has arrived" if has_arrived else f"it is {delivery.state}"
                 raise NotDone(f"{ended}: nothing more is sent, so there is nothing to cancel")
             over = replace(
                 delivery, state=DeliveryState.CANCELLED, why="by_hand", ended_at=stored_now()
@@ -290,11 +314,29 @@ def _asked(
     """Ask for those that are meant, by an index that holds little more than these."""
     wanted = which.asked(order, states)
     is_narrow = "state" in wanted and which.state is not DeliveryState.DELIVERED
-    if is_narrow and which.service is None and which.parcel is None:
+    has_index = which.status is not None or bool(which.words)
+    if which.service is not None and not has_index:
+        wanted.setdefault("state", {"$in": [*map(str, DeliveryState)]})
+    elif which.service is None and (is_narrow or has_index) and which.parcel is None:
         # By account alone they would be searched among all that were ever delivered.
-        found = stores.services.find({"account": which.account}, {"_id": 1})
-        wanted["service"] = {"$in": [each["_id"] for each in found]}
+        found = stores.services.find({"account": which.account} | _types(which), {"_id": 1})
+        wanted["service"] = {"$in": [NO_SERVICE, *(each["_id"] for each in found)]}
+    if len(which.words) > 1:
+        wanted["words"] = {"$all": _rarest_first(stores, wanted, which.words)}
     return wanted
+
+
+def _rarest_first(stores: Collections, wanted: Document, words: Sequence[str]) -> list[str]:
+    """Order words: MongoDB reads all that has the first one, and looks there for the others."""
+    of: Document = {name: wanted[name] for name in ("service", "type") if name in wanted}
+    count = stores.deliveries.count_documents
+    return sorted(words, key=lambda word: count({**of, "words": word}, limit=RARE_MOST))
+
+
+def _types(which: Which) -> Document:
+    """Ask for the services of what is meant: a few of many, where it is relayed requests."""
+    is_relayed = which.event is EventName.RELAY_REQUEST
+    return {"type": {"$in": [ServiceType.RELAY, ServiceType.COURIER]}} if is_relayed else {}
 
 
 def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[list[Delivery]]:
@@ -316,7 +358,7 @@ def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[li
 
 
 def _resend_batch(stores: Collections, batch: Sequence[Delivery], resent: Resent) -> None:
-    refused = _refused(stores, batch)
+    refused = refusals(stores, batch)
     for each in batch:
         if each.id in refused:
             resent.refuse(each, refused[each.id])
@@ -344,7 +386,7 @@ def _due(state: DeliveryState) -> Document:
     }
 
 
-def _refused(stores: Collections, deliveries: Sequence[Delivery]) -> dict[str, str]:
+def refusals(stores: Collections, deliveries: Sequence[Delivery]) -> dict[str, str]:
     """Say by id which of them cannot be sent, and why."""
     ids = {"$in": sorted({each.service for each in deliveries})}
     services = {each["_id"]: each for each in stores.services.find({"_id": ids})}
@@ -355,8 +397,10 @@ def _refused(stores: Collections, deliveries: Sequence[Delivery]) -> dict[str, s
         service = services.get(each.service, {"state": ServiceState.DELETED, "name": each.service})
         if why := _SERVICE.get(service["state"], "").format(name=service["name"]):
             refused[each.id] = why
+        elif not service.get("destination"):
+            refused[each.id] = f"its service {service['name']} has no destination: set one first"
         elif each.event not in kept:
-            refused[each.id] = "its body is not kept any more: nobody can send it again"
+            refused[each.id] = GONE
     return refused
 
 
@@ -369,13 +413,19 @@ _SERVICE: Mapping[str, str] = {
 def _keep_bodies(stores: Collections, deliveries: Sequence[Delivery]) -> None:
     """Let the bodies stay as long as what is sent may need them. Call it before the change."""
     events = {"_id": {"$in": sorted({each.event for each in deliveries})}}
-    until = stored_now() + dt.timedelta(days=KEEP_DAYS)
     if deliveries:
+        is_relayed = any(each.type is EventName.RELAY_REQUEST for each in deliveries)
+        days = RELAYED_DAYS if is_relayed else KEEP_DAYS
+        until = stored_now() + dt.timedelta(days=days)
         stores.events.update_many(events, {"$max": {"until": until}})
 
 
-def _one(stores: Collections, account: Account, identity: str) -> Delivery:
-    found = stores.deliveries.find_one({"_id": identity, "account": account})
+def one(
+    stores: Collections, account: Account, identity: str, event: EventName | None = None
+) -> Delivery:
+    """Find one, of any event or of this. Raises UnknownDelivery, PyMongoError."""
+    wanted = {"_id": identity, "account": account} | ({"type": event.value} if event else {})
+    found = stores.deliveries.find_one(wanted)
     if found is None:
         raise UnknownDelivery(f"there is no delivery {identity}")
     return delivery_in(found)

@@ -22,9 +22,10 @@ from service.config.domain import rules_for
 from service.config.schema import LEASE_MOST_SECONDS, Config
 from service.operator.connections import Collections, collections_of, redis_of
 from service.operator.dead import Document, delete_dead
-from service.operator.deliveries import attempts_of, stop_all
+from service.operator.deliveries import stop_all
 from service.operator.producer import Producer
-from service.worker.deliveries.delivery import Delivery, delivery_in
+from service.worker.deliveries.delivery import Delivery, delivery_in, document_of
+from service.worker.deliveries.purging import delete_parts
 from service.worker.results.dead import Filter, find
 from service.worker.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
 from tracking.errors import LimitsBroken, StoreError
@@ -130,22 +131,21 @@ def _forget_deliveries(config: Config, found: Sequence[Found], stores: Collectio
         wanted = _noted(each.parcel)
         stop_all(stores, wanted, "forgotten")  # and what calls that ran meanwhile made known
         sent.append(list(map(delivery_in, stores.deliveries.find(wanted))))
-    deliveries = [delivery for own in sent for delivery in own]
+    until_sent(config, [delivery for own in sent for delivery in own])
+    for each, own in zip(found, sent, strict=True):
+        each.counts |= delete_parts(stores, list(map(document_of, own)))
+        ids = [delivery.id for delivery in own]
+        gone = stores.deliveries.delete_many({"_id": {"$in": ids}}).deleted_count if ids else 0
+        each.counts["deliveries"] = gone
+
+
+def until_sent(config: Config, deliveries: Sequence[Delivery]) -> None:
+    """Wait for attempts that run; each ends with its lease at the latest. Raises LimitsDown."""
     if deliveries:
         asyncio.run(_until_sent(config, deliveries))
-    for each, own in zip(found, sent, strict=True):
-        attempts = [name for delivery in own for name in attempts_of(delivery)]
-        for kind, home, ids in (
-            ("attempts", stores.attempts, attempts),
-            ("events", stores.events, [delivery.event for delivery in own]),
-            ("deliveries", stores.deliveries, [delivery.id for delivery in own]),
-        ):
-            gone = home.delete_many({"_id": {"$in": ids}}).deleted_count if ids else 0
-            each.counts[kind] = gone
 
 
 async def _until_sent(config: Config, deliveries: Sequence[Delivery]) -> None:
-    """Wait for attempts that run; each ends with its lease at the latest."""
     deadline = time.monotonic() + LEASE_MOST_SECONDS
     async with _forgetter_of(config) as forgetter:
         for each in deliveries:

@@ -6,10 +6,12 @@ import datetime as dt
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 
 from service.config.schema import Config
 from service.operator.connections import collections_of
 from service.operator.producer import Producer
+from service.worker.deliveries.purging import kinds_of_deliveries
 from service.worker.results.database import names_of
 from service.worker.results.retention import REST, Kind, count_old, kinds, purge_some
 from service.worker.upkeep.purge import old_jobs
@@ -35,7 +37,9 @@ def purge(config: Config, progress: Callable[[str, int, int], None], *, dry: boo
     """
     purged, names = Purged(), names_of(config)
     with collections_of(config) as stores:
-        old = [(each, count_old(each)) for each in kinds(stores, names, dt.datetime.now(dt.UTC))]
+        now = dt.datetime.now(dt.UTC)
+        every = chain(kinds(stores, names, now), kinds_of_deliveries(stores, names, now))
+        old = [(each, count_old(each)) for each in every]
         for kind, count in old:
             done = count if dry else _purge(kind, count, progress)
             purged.counts[kind.name] = purged.counts.get(kind.name, 0) + done

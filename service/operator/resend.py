@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.operator.connections import Collections
-from service.operator.dead import buried_job, delete_buried
+from service.operator.dead import buried_job, delete_buried, kick_buried
 from service.operator.producer import Producer, PutOptions
 from service.operator.put import Sendable
 from service.worker.results.database import Document
 from service.worker.results.dead import MAX_BODY_BYTES, Filter, delete, find
 from service.worker.results.document import body_in, fields_in
 from service.worker.results.queries import find_tracking
-from service.worker.tubes.envelope import REQUESTS_TUBE, encode_request
+from service.worker.tubes.envelope import REQUESTS_TUBE, WEBHOOKS_TUBE, encode_request
 from service.worker.tubes.payload import traceparent_of
 from tracking.operation import ENDS
 from tracking.request import (
@@ -196,6 +196,9 @@ def _put_record(document: Document, producer: Producer) -> str | None:
     """
     # Looked for before anything is put: what cannot be deleted would be put again each time.
     buried = buried_job(document, producer)
+    if buried and buried.tube == WEBHOOKS_TUBE:
+        kick_buried(buried, producer)
+        return None
     if buried and buried.tube != REQUESTS_TUBE:
         raise NotResent(f"it is a job of {buried.tube}, which workers put themselves; delete it")
     body = buried.body if buried else body_in(document)

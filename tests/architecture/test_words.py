@@ -19,6 +19,7 @@ MEANS_SOMETHING_ELSE = {
         " response task timeout token version"
     ),
     "couriers' words, as their answers spell them": "code event item return shipment state status",
+    "names of companies": "slack",
     "plain English, where nothing of the glossary is meant": (
         "active allow cap capacity check complete crash delay failed lock margin poll processing"
         " provider publish push reject renew result source throttle try update"

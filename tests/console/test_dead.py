@@ -255,6 +255,22 @@ def test_a_workers_own_job_is_not_kicked_onto_the_tube_of_requests(
         tube.peek(job)
 
 
+def test_what_was_sent_to_a_relay_is_kicked_where_it_is_buried_and_whole(
+    run: Run, collections: Any, beanstalkd: Server
+) -> None:
+    body = b"{}\n" + b"x" * 5_000
+    job = bury(beanstalkd, body, tube="webhooks")
+    record(collections, "a", body=body[:4_096].decode(), server=beanstalkd.url, job=job)
+
+    assert run("dead", "kick", "a").code == 0
+
+    address = (beanstalkd.host, beanstalkd.port)
+    with greenstalk.Client(address, encoding=None, watch="webhooks") as webhooks:
+        again = webhooks.reserve(timeout=0)
+        assert (again.id, again.body) == (job, body)
+    assert collections.dead.count_documents({}) == 0
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"[1,2]", b"{nonsense", b"\xff\xfe", b'{"payload":3}']
 )

@@ -92,15 +92,15 @@ def test_what_was_deleted_in_part_is_found_by_the_next_forget(
     """A forget that dies after any step leaves the deliveries, by which the rest is found."""
     made = store_delivery(collections, store_service(collections), parcel=f"usps:{NUMBER}")
     store_attempt(collections, made, 1)
-    gone = forget.attempts_of
+    gone = forget.delete_parts
 
-    def dies(_: Delivery) -> list[str]:
+    def dies(_: Any, __: Any) -> dict[str, int]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(forget, "attempts_of", dies)
+    monkeypatch.setattr(forget, "delete_parts", dies)
     assert run("forget", "usps", NUMBER, "--yes").code == 130
     assert counts(collections) == [1, 1, 1]
 
-    monkeypatch.setattr(forget, "attempts_of", gone)
+    monkeypatch.setattr(forget, "delete_parts", gone)
     assert run("forget", "usps", NUMBER, "--yes").code == 0
     assert counts(collections) == [0, 0, 0]

@@ -9,7 +9,14 @@ import greenstalk
 import pytest
 from command_line import Run
 
-KINDS = {"operations": 2, "dead": 1, "unreadable": 0, "excerpts": 1}
+KINDS = {
+    "operations": 2,
+    "dead": 1,
+    "unreadable": 0,
+    "excerpts": 1,
+    "deliveries": 0,
+    "inbox": 0,
+}
 
 
 @pytest.fixture

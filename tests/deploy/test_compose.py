@@ -15,6 +15,7 @@ import pytest
 from devstack.kinds import REDIS, Durability
 from service.config.address import is_loopback
 from service.console.parser import parser
+from service.worker.deliveries.foreign_request import JOB_MOST
 
 ROOT = Path(__file__).parents[2]
 Fill = Callable[[dict[str, str]], dict[str, Any]]
@@ -47,6 +48,7 @@ def test_beanstalkd_writes_a_put_to_the_disk_before_it_answers(
 
     assert _option(command, "-b") == "/data"
     assert _option(command, "-f") == "0"
+    assert int(_option(command, "-z")) >= JOB_MOST
     assert json.loads(stages["beanstalkd"].all("CMD")[-1]) == command
 
 

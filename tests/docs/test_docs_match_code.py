@@ -43,7 +43,9 @@ def _is_wrong(command: str) -> bool:
     options = [word for word in words if word.startswith("--")]
     # The second word is a verb only below these, else an argument.
     verb = words[
-        : 2 if words[0] in {"account", "config", "dead", "delivery", "key", "service"} else 1
+        : 2
+        if words[0] in {"account", "config", "dead", "delivery", "inbox", "key", "service"}
+        else 1
     ]
     shown = _help(*verb)
     return shown is None or any(option not in shown for option in options)
@@ -153,6 +155,7 @@ def test_the_runbook_says_what_to_do_about_every_reason_of_dead_requests() -> No
     malformed = set(re.findall(r"^([a-z_0-9]+) {2,}", envelope.__doc__ or "", re.MULTILINE))
     assert final <= documented
     others = {"wait_list_full", "id_reused", "too_late", "defect", "results_down", "buried"}
+    others |= {"unstorable_request"}
     assert documented <= final | malformed | others
     # The rest is told together, as "other bad_…".
     assert all(reason.startswith("bad_") for reason in malformed - {"reason"} - documented)

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from devstack.servers import Server
 from service.config.load import load
 from service.config.schema import Http
 from service.http.application import application
-from service.http.backend.door import Door, Note
+from service.http.backend.door import REQUESTS, Door, Note, Tube
 from service.http.callers import Callers
 from service.operator.catalogue import Catalogue
 from service.operator.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
@@ -76,11 +77,12 @@ async def open_door(
     mib: int = 64,
     save: Callable[..., bool] | None = None,
     note: Note | None = None,
+    tube: Tube = REQUESTS,
 ) -> AsyncIterator[Door]:
     """A door that does not empty its spool by itself."""
     urls = [each if isinstance(each, str) else each.url for each in servers]
     put_servers = PutServers(urls, TIMEOUTS, durable=True)
-    door = Door(put_servers, Spool(spool, mib), save or Lines(), note)
+    door = Door(put_servers, Spool(spool, mib), replace(tube, write=save or Lines()), note)
     try:
         yield door
     finally:

@@ -223,7 +223,7 @@ async def test_what_is_put_and_cannot_be_deleted_holds_nobody_up_and_is_put_once
 @pytest.mark.usefixtures("hasty")
 async def test_one_that_no_server_takes_holds_nobody_up(path: Path, beanstalkd: Server) -> None:
     async with open_door(path, NOWHERE) as first:
-        await first.take(jobs(b"x" * 70_000, *(b"%d" % number for number in range(200))))
+        await first.take(jobs(b"x" * 1_400_000, *(b"%d" % number for number in range(200))))
     async with open_door(path, beanstalkd) as door, emptying(door):
         await until(lambda: len(spooled(path)) == 1, "all others are put")
 
@@ -288,7 +288,7 @@ async def test_of_posts_that_share_a_batch_only_those_fail_that_are_not_durable(
 ) -> None:
     async with open_door(disk / "nowhere" / "spool.sqlite", beanstalkd) as door:
         small, large = await asyncio.gather(
-            door.take(jobs(b"1")), door.take(jobs(b"x" * 70_000)), return_exceptions=True
+            door.take(jobs(b"1")), door.take(jobs(b"x" * 1_400_000)), return_exceptions=True
         )
 
     assert small == [False]

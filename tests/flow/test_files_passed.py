@@ -100,10 +100,9 @@ async def working(config: Config) -> AsyncIterator[None]:
     """A worker, as `service.worker.wiring.worker` starts it."""
     async with contextlib.AsyncExitStack() as closing:
         worker = assemble(config, await connect(config, closing))
-        closing.push_async_callback(worker.requests.close)
-        closing.push_async_callback(worker.drains.close)
-        worker.requests.start()
-        worker.drains.start()
+        for intake in worker.intakes:
+            closing.push_async_callback(intake.close)
+            intake.start()
         try:
             yield
         finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 from flow_ports import REQUEST, USPS, Job, Scene, call
@@ -18,7 +18,14 @@ from service.worker.flow import receive
 from service.worker.flow.tasks import keep_trying
 from tracking import errors
 from tracking.call import Granted, Swept, TakeResult
-from tracking.errors import AWAY, LimitsBroken, LimitsDown, StoreError
+from tracking.errors import (
+    AWAY,
+    LimitsBroken,
+    LimitsDown,
+    MalformedJob,
+    ResultsDown,
+    StoreError,
+)
 from tracking.line import Line
 from tracking.request import Origin, TrackingRequest
 
@@ -281,3 +288,53 @@ async def test_a_defect_while_it_is_given_up_does_not_keep_it(scene: Scene) -> N
     scene.journal.fail("record 1", ZeroDivisionError())
 
     assert await steps(scene) == ["count a defect", "record 1", "release"]
+
+
+def take_foreign(scene: Scene, *errors: Exception) -> Callable[[object], Awaitable[None]]:
+    """What stores the request of a job, after it failed so."""
+    left = list(errors)
+
+    async def take(_: object) -> None:
+        scene.journal.note("take a request")
+        if left:
+            raise left.pop(0)
+
+    return take
+
+
+async def test_the_job_of_a_foreign_request_goes_once_its_request_is_stored() -> None:
+    scene = Scene()
+
+    scene.receiver.on_foreign(take_foreign(scene), [Job(scene.journal)])
+
+    assert await scene.all_ended() == ["take a request", "delete"]
+
+
+async def test_while_mongodb_is_away_the_job_of_a_foreign_request_stays() -> None:
+    scene = Scene()
+    away = [ResultsDown("MongoDB is away")] * 2
+
+    scene.receiver.on_foreign(take_foreign(scene, *away), [Job(scene.journal)])
+
+    assert await scene.all_ended() == ["take a request"] * 3 + ["delete"]
+
+
+async def test_the_job_of_a_malformed_foreign_request_is_recorded_and_buried() -> None:
+    scene = Scene()
+    malformed = MalformedJob("bad_shape", "no label")
+
+    scene.receiver.on_foreign(take_foreign(scene, malformed), [Job(scene.journal)])
+
+    assert await scene.all_ended() == ["take a request", "record 1", "bury"]
+    assert [each.reason for each in scene.dead.letters] == ["bad_shape"]
+
+
+async def test_a_foreign_request_over_which_a_defect_comes_up_goes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receive, "AFTER_DEFECT_SECONDS", 0.0)
+    scene = Scene()
+
+    scene.receiver.on_foreign(take_foreign(scene, KeyError("a")), [Job(scene.journal)])
+
+    assert await scene.all_ended() == ["take a request", "count a defect", "release"]

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,17 +26,22 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from storms import (
+    AT_ONCE,
+    MEND_SECONDS,
+    POST_SECONDS,
+    DoorProcess,
+    Fault,
+    break_each,
+    post_evenly,
+    restart,
+)
 
 from devstack.failing import end_binlog, failing_beanstalkd
 from devstack.nursery import Nursery
-from devstack.process import Process
-from devstack.servers import Server, free_port, running
+from devstack.servers import Server, running
 
-ROOT = Path(__file__).resolve().parents[2]
 BATCH_MOST = 5
-AT_ONCE = 64
-MEND_SECONDS = 120.0
-POST_SECONDS = 15.0
 JSON = {"Content-Type": "application/json"}
 
 _body = re.compile(rb"RESERVED \d+ (\d+)\r\n")
@@ -76,56 +81,6 @@ class Verdict:
     wrong: Sequence[str]
 
 
-class DoorProcess:
-    """`worker.py ingest`, which may be killed and started again at the same port."""
-
-    def __init__(self, server: Server, folder: Path, nursery: Nursery) -> None:
-        self.url = f"http://127.0.0.1:{free_port()}"
-        environment = {
-            "TRACKER_CONFIG": str(ROOT / "config.toml"),
-            "TRACKER_BEANSTALKD__SERVERS": f'["{server.url}"]',
-            "TRACKER_INGEST__LISTEN": self.url.removeprefix("http://"),
-            "TRACKER_INGEST__SPOOL": str(folder / "spool.sqlite"),
-            "TRACKER_INGEST__KEYS": str(folder / "keys.json"),
-            "PYTHONDONTWRITEBYTECODE": "",
-        }
-        command = [sys.executable, str(ROOT / "worker.py"), "ingest"]
-        self.log = folder / "ingest.log"
-        self._process = Process(nursery, command, self.log, environment)
-
-    async def start(self) -> None:
-        """Start it, and wait until it serves."""
-        await asyncio.to_thread(self._process.spawn)
-        async with aiohttp.ClientSession() as http:
-            await until(lambda: _answers(http, f"{self.url}/livez"), "the door serves")
-
-    async def kill(self) -> None:
-        """Kill it with -9."""
-        await asyncio.to_thread(self._process.kill)
-
-    def stop(self) -> None:
-        """Stop it in good order."""
-        self._process.stop()
-
-
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait for something to become true."""
-    deadline = time.monotonic() + MEND_SECONDS
-    while not await condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {MEND_SECONDS:g} s: {what}")
-        await asyncio.sleep(0.05)
-
-
-async def _answers(http: aiohttp.ClientSession, url: str, **members: Any) -> bool:
-    try:
-        async with http.get(url) as response:
-            said = await response.json(content_type=None)
-            return response.status == 200 and members.items() <= said.items()
-    except (aiohttp.ClientError, ValueError, OSError, TimeoutError):
-        return False
-
-
 class Clients:
     """Posts at an even rate, and notes every answer."""
 
@@ -138,18 +93,13 @@ class Clients:
     async def run(self) -> None:
         """Post all; those with ids of their own until they are taken."""
         timeout = aiohttp.ClientTimeout(total=POST_SECONDS)
-        limit = asyncio.Semaphore(AT_ONCE)
         connector = aiohttp.TCPConnector(limit=AT_ONCE)
-        async with (
-            aiohttp.ClientSession(timeout=timeout, connector=connector) as http,
-            asyncio.TaskGroup() as posting,
-        ):
-            began = time.monotonic()
-            for index in range(self._scale.posts):
-                await asyncio.sleep(max(0.0, began + index / self._scale.rate - time.monotonic()))
-                await limit.acquire()
-                task = posting.create_task(self._post(http, self._wanted(index)))
-                task.add_done_callback(lambda _: limit.release())
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as http:
+            await post_evenly(
+                self._scale.posts,
+                self._scale.rate,
+                lambda index: self._post(http, self._wanted(index)),
+            )
 
     def _wanted(self, index: int) -> list[dict[str, str]]:
         count = self._draw.choice([1, 1, 1, 1, BATCH_MOST])
@@ -185,24 +135,22 @@ class Clients:
 
 
 async def break_things(scale: Scale, server: Server, door: DoorProcess) -> None:
-    """Break one thing after the other, spread over the time in which is posted."""
-    draw = random.Random(f"faults:{scale.seed}")
-    faults = ["door"] * scale.door_kills + ["server"] * scale.server_kills
-    faults += ["binlog"] * scale.binlog_ends
-    draw.shuffle(faults)
-    gap = scale.posts / scale.rate / (len(faults) + 1)
-    for fault in faults:
-        await asyncio.sleep(gap * draw.uniform(0.5, 1.0))
-        if fault == "door":
-            await door.kill()
-            await door.start()
-            continue
-        if fault == "binlog":
-            end_binlog(server)
-            await asyncio.sleep(scale.down)
-        await asyncio.to_thread(server.kill)
+    """Break the door, beanstalkd and its disk while is posted."""
+
+    async def kill_server() -> None:
+        await restart(server, scale.down)
+
+    async def end_disk() -> None:
+        end_binlog(server)
         await asyncio.sleep(scale.down)
-        await asyncio.to_thread(server.start)
+        await kill_server()
+
+    faults: dict[Fault, int] = {
+        door.restart: scale.door_kills,
+        kill_server: scale.server_kills,
+        end_disk: scale.binlog_ends,
+    }
+    await break_each(faults, scale.posts / scale.rate, scale.seed)
 
 
 async def jobs_of(server: Server) -> list[dict[str, str]]:
@@ -255,11 +203,7 @@ async def storm(scale: Scale, folder: Path) -> Verdict:
             async with asyncio.TaskGroup() as group:
                 group.create_task(Clients(scale, door.url, log).run())
                 group.create_task(break_things(scale, server, door))
-            async with aiohttp.ClientSession() as http:
-                ready = f"{door.url}/readyz"
-                await until(
-                    lambda: _answers(http, ready, spooled=0, tubes=""), "the spool is empty"
-                )
+            await door.emptied()
         finally:
             await asyncio.to_thread(door.stop)
         return judged(log, await jobs_of(server))

@@ -127,7 +127,7 @@ async def test_what_one_server_refuses_of_many_is_put_on_another(
 async def test_many_of_which_no_server_takes_one_are_an_error(
     putter_for: Putters, beanstalkd: Server
 ) -> None:
-    bodies = [b"x", b"x" * 70_000, b"x"]
+    bodies = [b"x", b"x" * 1_400_000, b"x"]
 
     with pytest.raises(TubesDown, match="no job of this size"):
         await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, PutOptions())
@@ -138,7 +138,7 @@ async def test_many_of_which_no_server_takes_one_are_an_error(
 async def test_of_many_that_are_not_all_put_it_is_known_which_were(beanstalkd: Server) -> None:
     servers = PutServers([beanstalkd.url], Timeouts())
     with closing(servers), pytest.raises(NotPut) as failed:
-        await servers.put(DRAINS_TUBE, [b"a", b"x" * 70_000, b"b"], PutOptions())
+        await servers.put(DRAINS_TUBE, [b"a", b"x" * 1_400_000, b"b"], PutOptions())
 
     assert [place and place.server for place in failed.value.placed] == [
         beanstalkd.url,
@@ -230,7 +230,7 @@ async def test_a_job_that_no_server_takes_is_an_error(
     putter_for: Putters, beanstalkd: Server
 ) -> None:
     with pytest.raises(TubesDown, match="takes no job of this size"):
-        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, [b"x" * 70_000], PutOptions())
+        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, [b"x" * 1_400_000], PutOptions())
 
 
 async def test_a_silent_server_delays_but_does_not_block(

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import greenstalk
 import pytest
 
 from devstack.servers import Server
+from service.worker.deliveries.foreign_request import ForeignRequest, encode_foreign
+from service.worker.deliveries.ingest_label import new_label
 from service.worker.results.connection import Store
 from service.worker.results.database import Names
-from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
+from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, WEBHOOKS_TUBE
 from service.worker.upkeep import lost_records
 from service.worker.upkeep.lost_records import LostRecords
-from tracking.request import Slug
+from tracking.request import MAIN, Slug
 
 EMPTY, LONG = b"", b"x" * 5000
 READABLE = b'{"type":"requests_flow","payload":{"slug":"usps","number":"94000001"}}'
+FOREIGN = encode_foreign(
+    ForeignRequest(
+        id="0" * 32,
+        label=new_label(MAIN, "erp", b"k" * 32),
+        received_at=dt.datetime(2026, 11, 26, tzinfo=dt.UTC),
+        method="POST",
+        target="/",
+        url="https://in.example/",
+        headers=(),
+        body=b"",
+    )
+)
 NAMES = Names("", dead_keep_days=30)
 
 Tube = greenstalk.Client[bytes]
@@ -43,10 +59,12 @@ async def test_a_buried_job_without_a_record_is_recorded_and_stays_as_it_is(
 ) -> None:
     empty, long, readable = bury(beanstalkd, EMPTY, LONG, READABLE)
     (drain,) = bury(beanstalkd, b"{", tube=DRAINS_TUBE)
+    foreign, malformed = bury(beanstalkd, FOREIGN, b"{", tube=WEBHOOKS_TUBE)
 
     await looking(store, beanstalkd.url).look()
 
     reasons = {empty: "bad_json", long: "bad_json", readable: "buried", drain: "bad_json"}
+    reasons |= {foreign: "buried", malformed: "bad_shape"}
     assert recorded(store) == reasons
     found = store.dead.find_one({"job": readable})
     assert found is not None

@@ -1,4 +1,4 @@
-"""The door for requests: puts them, and keeps in the spool what no beanstalkd takes.
+"""A door: puts jobs in its tube, and keeps in the spool what no beanstalkd takes.
 
 The event loop puts; a thread reads and writes the spool. What is posted in one turn of the loop
 leaves in one write, and what no server takes while the spool is synced makes up its next batch: so
@@ -10,7 +10,8 @@ a request is               when                                  the only copy u
 taken, not spooled         a beanstalkd said INSERTED, and its   that server
                            binlog grew by it
 taken, spooled             no beanstalkd takes it                the spool (and standard output)
-refused (SpoolDown)        the spool does not take it either     its client
+refused (SpoolDown)        the spool does not take it either     its client (of a relayed one,
+                                                                 standard output, too)
 put out of the spool       a beanstalkd said INSERTED            the row goes afterwards, so that a
                                                                  kill between puts it twice: one id,
                                                                  one operation; one that cannot be
@@ -24,10 +25,11 @@ import asyncio
 import functools
 import itertools
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,12 +37,13 @@ from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
 from service.operator.put import Sendable
-from service.operator.spool import Spool, Spooled, write_lines
+from service.operator.spool import Spool, Spooled, write_lines, write_relayed_lines
+from service.worker.deliveries.foreign_request import JOB_MOST, WEBHOOKS_TUBE
 from service.worker.results.connection import Batches
 from service.worker.tubes.blocking import Timeouts
 from service.worker.tubes.envelope import REQUESTS_TUBE
-from service.worker.tubes.put_servers import NotPut, PutOptions, PutServers
-from tracking.errors import SpoolDown, StoreError
+from service.worker.tubes.put_servers import NotPut, PutOptions, PutServers, too_small
+from tracking.errors import SpoolDown, StoreError, TubesDown
 
 T = TypeVar("T")
 
@@ -73,6 +76,27 @@ class TooSlow(StoreError):
 
 
 @dataclass(frozen=True, slots=True)
+class Tube:
+    """A tube, and what a door does for its jobs.
+
+    `last`: standard output has what nothing else takes, else a second copy of what is spooled.
+    `job_most`: bytes that a job may have, 0: as many as any server takes. `bytes_most`: bytes of
+    jobs that may wait in the tube, 0: any.
+    """
+
+    name: str = REQUESTS_TUBE
+    write: Callable[[Sequence[bytes]], bool] = write_lines
+    last: bool = False
+    job_most: int = 0
+    bytes_most: int = 0
+
+
+REQUESTS = Tube()
+
+RELAYED = Tube(WEBHOOKS_TUBE, write_relayed_lines, last=True, job_most=JOB_MOST)
+
+
+@dataclass(frozen=True, slots=True)
 class _NotTaken:
     """Requests that no server took, and why."""
 
@@ -84,17 +108,42 @@ class _NotTaken:
 class DoorHealth:
     """The health of the door: `tubes` and `spool` are "" where they take requests, else why not.
 
-    `spooled`: requests in the spool, None where it cannot be read.
+    `spooled`: requests in the spool, None where it cannot be read. `small`: why servers that are
+    there never take the largest jobs, "" where one does.
     """
 
     tubes: str
     spool: str
     spooled: int | None
+    small: str = ""
 
     @property
     def ready(self) -> bool:
         """Whether a request that comes now would be taken."""
-        return not (self.tubes and self.spool)
+        return not (self.tubes and self.spool) and not self.small
+
+
+class Waiting:
+    """Estimates the bytes that wait in the tube: those of the newest puts, as many as jobs wait."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._puts: deque[tuple[int, int]] = deque()
+        self._jobs = 0
+
+    def add(self, bodies: Sequence[bytes]) -> None:
+        """Count what was put."""
+        size = sum(map(len, bodies))
+        self._puts.append((len(bodies), size))
+        self._jobs += len(bodies)
+        self.bytes += size
+
+    def keep(self, jobs: int) -> None:
+        """Forget the oldest, of which no more than so many can wait."""
+        while self._puts and self._jobs - self._puts[0][0] >= jobs:
+            count, size = self._puts.popleft()
+            self._jobs -= count
+            self.bytes -= size
 
 
 class Door:
@@ -104,17 +153,15 @@ class Door:
         self,
         servers: PutServers,
         spool: Spool,
-        save: Callable[[Sequence[bytes]], bool] = write_lines,
+        tube: Tube = REQUESTS,
         note: Note | None = None,
     ) -> None:
-        """`save` writes the second copy of what is spooled; false where it could not.
-
-        `note` hears of all that is taken.
-        """
+        """`note` hears of all that is taken."""
         self._servers = servers
         self._spool = spool
-        self._save = save
+        self._tube = tube
         self._note = note
+        self.waiting = Waiting()
         self._thread = ThreadPoolExecutor(1, "door")
         self._keeping: Batches[_NotTaken, None] = Batches(
             self._keep, SYNCED_MOST, lambda each: len(each.bodies)
@@ -127,21 +174,28 @@ class Door:
         """What is put and stands in the spool still, in its order."""
 
     async def take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
-        """Make requests durable; tells of each whether it is in the spool.
+        """Make requests durable, as `take_jobs` does."""
+        spooled = await self.take_jobs([each.body for each in requests])
+        if self._note:
+            self._note(requests)
+        return spooled
+
+    async def take_jobs(self, bodies: Sequence[bytes]) -> Sequence[bool]:
+        """Make jobs durable; tells of each whether it is in the spool.
 
         Raises SpoolDown: some of them are durable nowhere. Others may be put; with their ids they
         may be given again. Raises TooSlow: none is put.
         """
-        if self._waiting and self._waiting + len(requests) > TAKEN_MOST:
+        if self._waiting and self._waiting + len(bodies) > TAKEN_MOST:
             raise TooSlow(f"{self._waiting} requests wait to be durable, {TAKEN_MOST} at most may")
         waits = object()
         self._taking[waits] = time.monotonic()
-        self._waiting += len(requests)
+        self._waiting += len(bodies)
         try:
-            return await self._take(requests)
+            return await self._take(bodies)
         finally:
             del self._taking[waits]
-            self._waiting -= len(requests)
+            self._waiting -= len(bodies)
 
     def insist_on_pace(self) -> None:
         """Raises TooSlow where a request would wait for long: better told so than kept waiting."""
@@ -150,22 +204,25 @@ class Door:
                 raise TooSlow(f"requests wait for more than {LATE_SECONDS:g} s to be durable")
             return
 
-    async def _take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
-        bodies = [each.body for each in requests]
+    def job_most(self) -> int | None:
+        """How large a job some server takes; None while one is away that may take any."""
+        known = list(self._servers.job_mosts().values())
+        return None if None in known else max(filter(None, known))
+
+    async def _take(self, bodies: Sequence[bytes]) -> Sequence[bool]:
         spooled = [False] * len(bodies)
         try:
-            await self._servers.put(REQUESTS_TUBE, bodies, OPTIONS)
+            await self._put_all(bodies)
         except NotPut as error:
             spooled = [place is None for place in error.placed]
             left = [body for body, alone in zip(bodies, spooled, strict=True) if alone]
             await self._keeping.submit(_NotTaken(left, error))
-        if self._note:
-            self._note(requests)
         return spooled
 
     async def empty_spool(self) -> None:
         """Put what is spooled, oldest first, once a server takes it; never returns."""
         while True:
+            await self._look_into_the_tube()
             try:
                 put = 0
                 while some := await self._put_spooled():
@@ -185,7 +242,37 @@ class Door:
         except SpoolDown as error:
             emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
             spool = f"{error}"
-        return DoorHealth(await self._servers.refusal(), spool, spooled)
+        return DoorHealth(await self._servers.refusal(), spool, spooled, self._small())
+
+    def _small(self) -> str:
+        known = {server: most for server, most in self._servers.job_mosts().items() if most}
+        if not known or max(known.values()) >= self._tube.job_most:
+            return ""
+        told = (too_small(*each, self._tube.job_most) for each in known.items())
+        return "; ".join(f"{what}. {fix}" for what, fix in told)
+
+    async def _look_into_the_tube(self) -> None:
+        """Ask how much waits there, where that is bounded."""
+        if self._tube.bytes_most:
+            with suppress(TubesDown):
+                self.waiting.keep(await self._servers.jobs(self._tube.name))
+
+    async def _put_all(self, bodies: Sequence[bytes]) -> None:
+        """Put jobs, as long as the tube has room for them. Raises NotPut."""
+        most, there = self._tube.bytes_most, self.waiting.bytes
+        if most and there and there + sum(map(len, bodies)) > most:
+            why = f"{there} bytes wait in the tube {self._tube.name} already"
+            fix = "Start more workers, or raise ingest.tube_mib."
+            raise NotPut(why, fix, [None] * len(bodies))
+        taken = bodies
+        try:
+            await self._servers.put(self._tube.name, bodies, OPTIONS)
+        except NotPut as error:
+            taken = [each for each, place in zip(bodies, error.placed, strict=True) if place]
+            raise
+        finally:
+            if most:
+                self.waiting.add(taken)
 
     async def close(self) -> None:
         """Close everything; what was posted must be answered by now."""
@@ -204,13 +291,15 @@ class Door:
             saved = await self._call(lambda: self._add(bodies))
         except SpoolDown as error:
             emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
+            if self._tube.last:
+                await self._call(lambda: self._tube.write(bodies))
             raise SpoolDown(f"{why.message}; {error.message}", error.fix) from error
         emit(Event.SPOOLED, requests=len(bodies), error=why.message, fix=why.fix, saved=saved)
         return [None] * len(left)
 
     def _add(self, bodies: Sequence[bytes]) -> bool:
         self._spool.add(bodies)
-        return self._save(bodies)
+        return not self._tube.last and self._tube.write(bodies)
 
     async def _put_spooled(self) -> int:
         """Put the next requests of the spool; tells how many were put, 0: look again later."""
@@ -256,14 +345,21 @@ class Door:
     async def _placed(self, bodies: Sequence[bytes]) -> list[bool]:
         try:
             if bodies:
-                await self._servers.put(REQUESTS_TUBE, bodies, OPTIONS)
+                await self._put_all(bodies)
         except NotPut as error:
             return [place is not None for place in error.placed]
         return [True] * len(bodies)
 
 
-def open_door(config: Config, spool: Path, note: Note | None = None) -> Door:
+def open_door(config: Config, spool: Path, note: Note | None = None, tube: Tube = REQUESTS) -> Door:
     """Open the door to the servers of a configuration, with its spool at a path of this disk."""
     servers, durable = config.beanstalkd.servers, not config.beanstalkd.allow_loss
     put_servers = PutServers(servers, TIMEOUTS, durable=durable)
-    return Door(put_servers, Spool(spool, config.ingest.spool_mib), note=note)
+    return Door(put_servers, Spool(spool, config.ingest.spool_mib), tube, note)
+
+
+def open_relays_door(config: Config, beside: Path) -> Door:
+    """Open the door for foreign requests, whose spool lies beside that for requests."""
+    spool = beside / config.ingest.spool
+    tube = replace(RELAYED, bytes_most=config.ingest.tube_mib << 20)
+    return open_door(config, spool.with_stem(f"{spool.stem}-webhooks"), tube=tube)

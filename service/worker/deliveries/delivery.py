@@ -12,6 +12,7 @@ held      waits, because its service is disabled            open once that is ac
 delivered its receiver answered 2xx                         final
 dead      its attempts, or its days, are over               final; open again by a resend
 cancelled by hand, or nobody needs it any more              final; open again by a resend
+completed was taken, and there is nowhere to deliver it     final
 ========= ================================================= =======================================
 
 An attempt is number `made` + 1 of its delivery, over all rounds; a resend begins a new round, which
@@ -43,16 +44,17 @@ PROBE = "probe"
 
 
 class DeliveryState(StrEnum):
-    """The state of a delivery: delivered, dead and cancelled ones are over."""
+    """The state of a delivery: all but open and held ones are over."""
 
     OPEN = "open"
     HELD = "held"
     DELIVERED = "delivered"
     DEAD = "dead"
     CANCELLED = "cancelled"
+    COMPLETED = "completed"
 
 
-FINAL = frozenset({DeliveryState.DELIVERED, DeliveryState.DEAD, DeliveryState.CANCELLED})
+FINAL = frozenset(DeliveryState) - {DeliveryState.OPEN, DeliveryState.HELD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class Delivery:
 
     `event` is the id of its event, in the collection `events`. `parcel` is `<slug>:<number>`, ""
     for an event of no parcel; `operation` the id of the operation that ended. `why`: the reason of
-    its last failure, or of its end.
+    its last failure, or of its end. `status`: of the answer to its last attempt, 0 where none came,
+    None before the first.
     """
 
     id: str
@@ -81,6 +84,7 @@ class Delivery:
     round_from: int = 0
     why: str = ""
     ended_at: dt.datetime | None = None
+    status: int | None = None
 
     @property
     def line(self) -> Line:
@@ -141,6 +145,7 @@ def document_of(delivery: Delivery) -> dict[str, Any]:
         "round_from": delivery.round_from,
         "why": delivery.why,
         "ended_at": delivery.ended_at,
+        "status": delivery.status,
     }
 
 
@@ -162,4 +167,5 @@ def delivery_in(document: Mapping[str, Any]) -> Delivery:
         round_from=document["round_from"],
         why=document["why"],
         ended_at=document["ended_at"],
+        status=document.get("status"),
     )

@@ -31,6 +31,7 @@ from pymongo.collection import Collection
 from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.deliveries.delivery import DeliveryState
+from service.worker.deliveries.foreign_request import BODY_MOST
 from service.worker.deliveries.service import NOT_DELETED, ServiceState
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
@@ -57,8 +58,8 @@ HEARD_SECONDS = 60.0
 """Every process has heard by then that the state of a service is another one."""
 
 GIB = 1 << 30
-LARGEST_BODY = 256 * 1024
-"""Of an event, in bytes."""
+LARGEST_BODY = BODY_MOST
+"""Of an event, in bytes: of one of a relay."""
 
 LETTERS = string.ascii_uppercase + "234567"
 """Of ids, which are random: one in a thousand begins with the same two letters."""

@@ -265,15 +265,27 @@ def delivery_of(change: str, event: Document, service: Service) -> Delivery:
 
 
 def insert(stores: Collections, told: Sequence[Told]) -> Inserted:
-    """Insert events, then their deliveries; what is there already stays. Raises PyMongoError.
+    """Insert events, then their deliveries; what is there already stays. Raises PyMongoError."""
+    if not told:
+        return Inserted([], {})
+    return insert_deliveries(stores, told, insert_events(stores, told))
+
+
+def insert_events(stores: Collections, told: Sequence[Told]) -> dict[str, Refusal]:
+    """Insert events; gives those changes that MongoDB refuses. Raises PyMongoError."""
+    events = [each.event for each in told]
+    refused = faults_of(partial(stores.events.insert_many, events, ordered=False)).refused
+    return {told[index].change: (events[index]["_id"], why) for index, why in refused.items()}
+
+
+def insert_deliveries(
+    stores: Collections, told: Sequence[Told], refused: Mapping[str, Refusal]
+) -> Inserted:
+    """Insert the deliveries of events that stand. Raises PyMongoError.
 
     Nobody hears of a parcel that was forgotten meanwhile.
     """
-    if not told:
-        return Inserted([], {})
-    events = [each.event for each in told]
-    refused = faults_of(partial(stores.events.insert_many, events, ordered=False)).refused
-    kept = {told[index].change: (events[index]["_id"], why) for index, why in refused.items()}
+    kept = dict(refused)
     ready = [(each, one) for each in told if each.change not in kept for one in each.deliveries]
     documents = [document_of(delivery) for _, delivery in ready]
     known = set[int]()
@@ -333,8 +345,8 @@ def _without(ids: Sequence[str]) -> list[Document]:
 
 def _withdraw(stores: Collections, told: Sequence[Told]) -> set[str]:
     """Delete what is about parcels that were forgotten since; returns the changes."""
-    parcels = {each.event["parcel"] for each in told}
-    forgotten = Marks(stores.forgotten).of(parcels)
+    parcels = {each.event["parcel"] for each in told} - {""}
+    forgotten = Marks(stores.forgotten).of(parcels) if parcels else {}
     gone = [each for each in told if each.asked_us <= forgotten.get(each.event["parcel"], NEVER)]
     if gone:
         named = {"$in": [each.event["_id"] for each in gone]}

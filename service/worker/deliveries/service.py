@@ -19,7 +19,7 @@ import datetime as dt
 import secrets
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -54,6 +54,28 @@ NOT_DELETED: Mapping[str, Any] = {
 """Finds services that are not deleted, over the index of those that are not cleared either."""
 
 
+class ServiceType(StrEnum):
+    """What a service is for.
+
+    A webhook service hears of events; a relay delivers what other systems send to its ingest label;
+    to a courier service a courier sends what it has to say, and its parcels are asked for.
+    """
+
+    WEBHOOK = "webhook"
+    RELAY = "relay"
+    COURIER = "courier"
+
+
+class Handshake(StrEnum):
+    """How a sender finds out that somebody takes its requests, which the door answers by itself."""
+
+    NONE = ""
+    META = "meta"
+    SLACK = "slack"
+    GRAPH = "graph"
+    OKTA = "okta"
+
+
 class SealedSecret(NamedTuple):
     """A secret as it is stored (secret_box.py). It signs until `ends_at`, None: until replaced."""
 
@@ -79,10 +101,37 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Ingest:
+    """How a relay or courier service takes requests.
+
+    `random`: the last part of its ingest label. `handshake`, `token_sha256`: what the door answers
+    by itself, and the SHA-256 of the token that it asks for, "" for none. `status`, `body`: of all
+    other answers, once the request is durable. `per_second`, `bytes_per_second`: of one door.
+    `dedupe_header`: the same value of it within a day is one delivery; "" for none. `courier`: who
+    pushes, `push_secret`: sealed, by which its requests are verified.
+    """
+
+    random: str = ""
+    handshake: Handshake = Handshake.NONE
+    token_sha256: str = ""
+    status: int = 202
+    body: str = ""
+    per_second: int = 100
+    bytes_per_second: int = 10 << 20
+    dedupe_header: str = ""
+    courier: str = ""
+    push_secret: str = ""
+
+
+NO_INGEST = Ingest()
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """A service as it is stored. `secrets`: the newest first; several while they are rotated.
 
-    `disabled_at`, `disabled_why` are of one that is disabled (health.py).
+    `disabled_at`, `disabled_why` are of one that is disabled (health.py). `ingest` is of all types
+    but WEBHOOK.
     """
 
     id: str
@@ -102,6 +151,8 @@ class Service:
     state: ServiceState = ServiceState.ACTIVE
     disabled_at: dt.datetime | None = None
     disabled_why: str = ""
+    type: ServiceType = ServiceType.WEBHOOK
+    ingest: Ingest = NO_INGEST
 
     @property
     def line(self) -> Line:
@@ -141,6 +192,8 @@ def document_of(service: Service) -> dict[str, Any]:
         "state": service.state.value,
         "disabled_at": service.disabled_at,
         "disabled_why": service.disabled_why,
+        "type": service.type.value,
+        "ingest": asdict(service.ingest) | {"handshake": service.ingest.handshake.value},
     }
 
 
@@ -169,4 +222,16 @@ def service_in(document: Mapping[str, Any]) -> Service:
         state=ServiceState(document["state"]),
         disabled_at=document.get("disabled_at"),
         disabled_why=document.get("disabled_why", ""),
+        type=ServiceType(document.get("type", ServiceType.WEBHOOK)),
+        ingest=_ingest_in(document.get("ingest") or {}),
     )
+
+
+def _ingest_in(members: Mapping[str, Any]) -> Ingest:
+    """Read the member `ingest`; one that a version before did not write has its default."""
+    known = {name: members[name] for name in members.keys() & _INGEST}
+    known["handshake"] = Handshake(members.get("handshake", ""))
+    return Ingest(**known)
+
+
+_INGEST = frozenset(each.name for each in fields(Ingest))

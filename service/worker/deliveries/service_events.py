@@ -21,7 +21,7 @@ from service.worker.deliveries.alert_texts import site_of
 from service.worker.deliveries.delivery import event_id
 from service.worker.deliveries.health import takes_new
 from service.worker.deliveries.outbox import Inserted, Told, delivery_of, insert
-from service.worker.deliveries.service import NOT_DELETED, Format, Service
+from service.worker.deliveries.service import NOT_DELETED, Format, Service, ServiceType
 from service.worker.deliveries.subscriptions import readable
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
@@ -77,7 +77,8 @@ def make_event(
 
 def wants(service: Service, event: EventName) -> bool:
     """Whether a service wants to hear of an event that is about no parcel."""
-    return not service.wanted.events or event in service.wanted.events
+    wanted = service.wanted.events
+    return service.type is ServiceType.WEBHOOK and (not wanted or event in wanted)
 
 
 def services_of(stores: Collections, account: str) -> Iterator[Service]:

@@ -20,8 +20,9 @@ from service.worker.results.database import Collections, Document
 
 DAY = dt.timedelta(days=1)
 
-FIGURES = (*sorted(state.value for state in FINAL), "attempts", "failed")
-"""Of a service on a day: deliveries by their end, attempts, and how many of those failed."""
+FIGURES = (*sorted(state.value for state in FINAL), "attempts", "failed", "requests", "retried")
+"""Of a service on a day: deliveries by their end, attempts, how many of those failed, and how many
+were not the first of their delivery; and requests that a relay took."""
 
 Pipeline = list[Mapping[str, Any]]
 

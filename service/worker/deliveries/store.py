@@ -1,8 +1,8 @@
 """Deliveries in MongoDB: what an attempt reads and writes, and what is due.
 
 ========================= ==========================================================================
-`read`                    a delivery with the bodies of its event, and its next attempt's row, if it
-                          stands: all as a majority has them
+`read`                    a delivery with its event, and the row of its next attempt, if it stands:
+                          all as a majority has them
 `note`                    the row of an attempt; one that stands already stays as it is
 `move`                    a compare-and-set on (round, made). Where somebody held or cancelled the
                           delivery meanwhile, a failure only counts the attempt; who was delivered
@@ -17,7 +17,7 @@ stores answers of couriers, as `Due` asks for the filler. Each may be repeated.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ from service.worker.results.database import Collections, Document, log_refused
 from service.worker.results.failure import faults_of
 
 READ_TOGETHER, WRITTEN_TOGETHER = 50, 500
-"""Bodies are up to 256 KiB, rows up to some 20 KiB."""
+"""Bodies are up to 256 KiB, or 1 MiB of what a relay took, rows up to some 20 KiB."""
 
 REST_SECONDS = 0.005
 """Between two batches, so that those of a busy process hold more items: each costs a round trip and
@@ -47,15 +47,19 @@ ORDER = [("next_at", ASCENDING), ("_id", ASCENDING)]
 BY_EVENT = [("made_at", ASCENDING), ("_id", ASCENDING)]
 BY_ID = [("_id", ASCENDING)]
 
-_MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at")
-_COUNTED = ("made", "round_from", "why")
+_MOVED = ("state", "round", "made", "round_from", "next_at", "why", "ended_at", "status")
+_COUNTED = ("made", "round_from", "why", "status")
 
 
 class Found(NamedTuple):
-    """A delivery as a majority has it. `row`: of its attempt made + 1, None where none stands."""
+    """A delivery as a majority has it.
+
+    `event`: its event, empty where that is not kept any more. `row`: of its attempt made + 1, None
+    where none stands.
+    """
 
     delivery: Delivery
-    bodies: Mapping[str, bytes] | None
+    event: Document
     row: Document | None
 
 
@@ -69,7 +73,7 @@ class Move(NamedTuple):
 def read(stores: Collections, ids: Sequence[str]) -> list[Found | None]:
     """Read deliveries; None for one that is not there. Raises PyMongoError."""
     wanted = {"_id": {"$in": list(set(ids))}}
-    documents = _majority(stores.deliveries).find(wanted)
+    documents = majority(stores.deliveries).find(wanted)
     found = {each.id: each for each in _readable(stores.deliveries, documents)}
     rows = _by_id(stores.attempts, [attempt_id(each.id, each.made + 1) for each in found.values()])
     events = _by_id(stores.events, [each.event for each in found.values()])
@@ -78,8 +82,8 @@ def read(stores: Collections, ids: Sequence[str]) -> list[Found | None]:
         if each is None:
             told.append(None)
             continue
-        bodies = events.get(each.event, {}).get("bodies")
-        told.append(Found(each, bodies, rows.get(attempt_id(each.id, each.made + 1))))
+        row = rows.get(attempt_id(each.id, each.made + 1))
+        told.append(Found(each, events.get(each.event, {}), row))
     return told
 
 
@@ -172,6 +176,13 @@ class Due:
         return await self._store.in_background(_list, self._store.deliveries, wanted, order, most)
 
 
+def majority(collection: Collection[Document]) -> Collection[Document]:
+    """Ask for what a majority has."""
+    return collection.with_options(
+        read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
+    )
+
+
 def _services_with_due(
     stores: Collections, services: Sequence[str], now: dt.datetime
 ) -> frozenset[str]:
@@ -195,20 +206,15 @@ def _services_with_due(
     return frozenset(each["_id"] for each in found)
 
 
-def _majority(collection: Collection[Document]) -> Collection[Document]:
-    return collection.with_options(
-        read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("majority")
-    )
-
-
 def _by_id(collection: Collection[Document], ids: Sequence[str]) -> dict[str, Document]:
-    return {each["_id"]: each for each in _majority(collection).find({"_id": {"$in": list(ids)}})}
+    return {each["_id"]: each for each in majority(collection).find({"_id": {"$in": list(ids)}})}
 
 
 def _list(
     deliveries: Collection[Document], wanted: Document, order: list[tuple[str, int]], most: int
 ) -> list[Delivery]:
-    return list(_readable(deliveries, deliveries.find(wanted).sort(order).limit(most)))
+    found = deliveries.find(wanted, {"words": 0}).sort(order).limit(most)
+    return list(_readable(deliveries, found))
 
 
 def _readable(

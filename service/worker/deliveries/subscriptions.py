@@ -21,7 +21,8 @@ from limits.admin.pause import Pauses
 from limits.rules import Rules
 from service.config.schema import AROUND_ATTEMPT_SECONDS
 from service.observe.log import emit_unexpected
-from service.worker.deliveries.service import Service, ServiceState, service_in
+from service.worker.deliveries.ingest_label import IngestLabel
+from service.worker.deliveries.service import Service, ServiceState, ServiceType, service_in
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
@@ -114,6 +115,7 @@ class Subscriptions:
         """Whether a change of the account's parcels is marked; True while nothing is known yet."""
         self._of: Mapping[Account, Sequence[Service]] = {}
         self._lines: Mapping[Line, Service] = {}
+        self._labels: Mapping[IngestLabel, Service] = {}
         self.leftovers = Leftovers()
 
     @property
@@ -138,16 +140,20 @@ class Subscriptions:
             await self.learn()
 
     def of(self, account: Account) -> Sequence[Service]:
-        """List an account's services, in all states but deleted."""
+        """List an account's services that hear of events, in all states but deleted."""
         return self._of.get(account, ())
 
     def named(self, account: Account, name: str) -> Service | None:
-        """Find a service that is not deleted by its name."""
+        """Find a service of these by its name."""
         return next((each for each in self.of(account) if each.name == name), None)
 
     def by_line(self, line: Line) -> Service | None:
         """Find the service of a line; None where it is deleted, or not known here."""
         return self._lines.get(line)
+
+    def active(self, label: IngestLabel) -> Service | None:
+        """Find the service of an ingest label; None where it is not active, or not known here."""
+        return self._labels.get(label)
 
     def all(self) -> Sequence[Service]:
         """List all services."""
@@ -167,9 +173,15 @@ class Subscriptions:
             # The same object where nothing of it has changed: the rules of its line are kept by it.
             before = known.get(name)
             services[name] = each = before if before == each else each
-            of.setdefault(each.account, []).append(each)
+            if each.type is ServiceType.WEBHOOK:
+                of.setdefault(each.account, []).append(each)
         self._of = {account: tuple(some) for account, some in of.items()}
         self._lines = {each.line: each for each in services.values()}
+        self._labels = {
+            IngestLabel(each.account, each.name, each.ingest.random): each
+            for each in services.values()
+            if each.type is not ServiceType.WEBHOOK and each.state is ServiceState.ACTIVE
+        }
         self._hearing.take(frozenset(each.account for each in services.values() if _hears(each)))
         self._found = Found(found.revision, services, found.deleted)
         self.leftovers.take(found.deleted)
@@ -210,7 +222,8 @@ async def announce(store: Store, redis: Redis, line: Line = _NO_LINE) -> None:
 
 
 def _hears(service: Service) -> bool:
-    return not service.wanted.events or bool(service.wanted.events & OF_PARCELS)
+    wanted = service.wanted.events
+    return service.type is ServiceType.WEBHOOK and (not wanted or bool(wanted & OF_PARCELS))
 
 
 def _age(since: dt.datetime) -> float:

@@ -8,13 +8,15 @@ member         is
 `_id`          `"2026-11-26:~<service id>"`
 day, service, account
 parts          by the minute at which ten minutes begin, `"1430"`: deliveries by their end
-               (`delivered`, `dead`, `cancelled`), `attempts`, and how many of those `failed`
+               (`delivered`, `dead`, `cancelled`, `completed`), `attempts`, how many of those
+               `failed`, and how many were `retried`: not the first of their delivery; `requests`
+               that a relay took
 counts         the same of the whole day, once it is over for a day; then `parts` goes
 ============== ==================================================================================
 
 They are counted out of the rows of `deliveries` and `attempts`, ten minutes at a time, those that
-are over; and twice more, for what was written late. A figure only grows, so a repetition, or a
-second process, makes it no worse.
+are over; and twice more, for what was written late, and again where a request comes later still
+(words.py). A figure only grows, so a repetition, or a second process, makes it no worse.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from service.worker.deliveries.standing import (
     figures_of,
 )
 from service.worker.results.connection import Store, patiently
-from service.worker.results.database import Collections, Document, upsert_each
+from service.worker.results.database import RELAYED, Collections, Document, upsert_each
 
 PERIOD_SECONDS = 60.0
 PART = dt.timedelta(minutes=10)
@@ -119,18 +121,27 @@ def count(store: Collections, at: dt.datetime) -> None:
     for each in store.deliveries.aggregate(ended):
         group = each["_id"]
         found[group["service"], group["account"]][group["state"]] += each["n"]
-    failed = {"$cond": [{"$ifNull": ["$failure", False]}, 1, 0]}
-    tried: Pipeline = [
-        {"$match": {"at": span}},
-        {"$group": {"_id": of, "n": {"$sum": 1}, "failed": {"$sum": failed}}},
-    ]
-    for each in store.attempts.aggregate(tried):
+    for each in store.attempts.aggregate(_tried(span, of)):
         counter = found[each["_id"]["service"], each["_id"]["account"]]
-        counter["attempts"] += each["n"]
-        counter["failed"] += each["failed"]
+        counter.update({name: each[name] for name in ("attempts", "failed", "retried")})
+    came: Pipeline = [
+        # By the index of relayed requests, from one account to the next.
+        {"$match": {**RELAYED, "account": {"$gt": ""}, "made_at": span}},
+        {"$group": {"_id": of, "n": {"$sum": 1}}},
+    ]
+    for each in store.deliveries.aggregate(came):
+        found[each["_id"]["service"], each["_id"]["account"]]["requests"] += each["n"]
     upsert_each(
         store.statistics, {day_name(at, key[0]): _raise(at, key, found[key]) for key in found}
     )
+
+
+def _tried(span: Document, of: Document) -> Pipeline:
+    failed = {"$cond": [{"$ifNull": ["$failure", False]}, 1, 0]}
+    is_first = {"$regexMatch": {"input": "$_id", "regex": r"\.1$"}}
+    retried = {"$cond": [is_first, 0, 1]}
+    sums = {"attempts": {"$sum": 1}, "failed": {"$sum": failed}, "retried": {"$sum": retried}}
+    return [{"$match": {"at": span}}, {"$group": {"_id": of, **sums}}]
 
 
 def _raise(at: dt.datetime, key: tuple[str, str], counter: Counter[str]) -> Document:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.ports import Job
 from service.worker.flow.drain import Drainer
 from service.worker.flow.handle import Handler
-from service.worker.flow.tasks import Tasks
+from service.worker.flow.tasks import Tasks, keep_trying
 from tracking.errors import LimitsBroken, MalformedJob, UnknownLine
 from tracking.line import Line
 
@@ -29,8 +30,12 @@ AT_REST_MOST = 10_000
 rest in the first half only: the other half is for requests that people put."""
 
 
+TakeForeign = Callable[[Job], Awaitable[None]]
+"""Stores what a job of the tube `webhooks` holds. Raises MalformedJob, ResultsDown: repeat it."""
+
+
 class Receiver:
-    """Takes batches of reserved jobs from both tubes."""
+    """Takes batches of reserved jobs from all tubes."""
 
     def __init__(
         self, handler: Handler, drainer: Drainer, tasks: Tasks, decode_drain: Callable[[Job], Line]
@@ -50,6 +55,11 @@ class Receiver:
         """Start a task for each job of the tube `wait_list`."""
         for job in jobs:
             self._tasks.start(self._drain(job))
+
+    def on_foreign(self, take: TakeForeign, jobs: Sequence[Job]) -> None:
+        """Start a task for each job of the tube `webhooks`."""
+        for job in jobs:
+            self._tasks.start(self._foreign(take, job))
 
     async def _request(self, job: Job) -> None:
         try:
@@ -98,6 +108,18 @@ class Receiver:
             emit_unexpected(error, job=job.id, server=job.server)
             # However often: what waits is to be drained some day.
             await self._drainer.retry_later(line, job)
+
+    async def _foreign(self, take: TakeForeign, job: Job) -> None:
+        """Store what a job holds; while its store is away the job stays. Then the job may go."""
+        try:
+            await keep_trying(partial(take, job))
+        except MalformedJob as error:
+            await self._handler.set_aside(job, error)
+        except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
+            emit_unexpected(error, job=job.id, server=job.server)
+            await self._after_defect(job, error)
+        else:
+            job.delete()
 
     async def _after_defect(self, job: Job, error: Exception) -> None:
         try:

@@ -10,6 +10,7 @@ parcel.expired     and its tag has become Expired
 operation.ended    a request ended that names a service
 service.disabled   a service is switched off; the account's other services hear of it
 service.recovered  it takes deliveries again
+relay.request      another system sent a request to a relay; no filter names it
 ================== ===============================================================================
 
 A parcel of which nothing is stored stands as one that its courier does not know yet: a first answer
@@ -57,6 +58,7 @@ class EventName(StrEnum):
     OPERATION_ENDED = "operation.ended"
     SERVICE_DISABLED = "service.disabled"
     SERVICE_RECOVERED = "service.recovered"
+    RELAY_REQUEST = "relay.request"
 
 
 _OF_TAG: Mapping[str, EventName] = {

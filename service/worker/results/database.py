@@ -27,6 +27,12 @@ Document = dict[str, Any]
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
 MAILS_KEEP_DAYS = 30
+INBOX_KEEP_DAYS_MOST = 90
+"""How long an account may have relayed requests kept after their end."""
+
+SPARE_DAYS = 30
+"""By so much later MongoDB itself deletes deliveries of which no process purges any."""
+
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
@@ -47,6 +53,15 @@ LIVE: Mapping[str, Any] = {"live": True}
 
 MADE: Mapping[str, Any] = {"made_as": {"$gt": ""}}
 """Services that were made by somebody, and no test."""
+
+RELAYED: Mapping[str, Any] = {"type": "relay.request"}
+"""Deliveries of what other systems sent to a relay (EventName.RELAY_REQUEST)."""
+
+FAILED: Mapping[str, Any] = {"failure": {"$gt": ""}}
+"""Attempts that were not answered by 2xx."""
+
+WITHOUT_WORDS: Mapping[str, Any] = {**RELAYED, "words": None}
+"""Those that no search by words finds yet."""
 
 UNTOLD = "untold"
 """The member of a parcel's document with the changes that nobody has told of yet (change.py)."""
@@ -69,7 +84,8 @@ class Names:
     `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
     `results_keep_days` after the end of a parcel, 0 for never. `operations_keep_days` after the end
     of an operation; `excerpt_days` for what attempts quote of answers. `deliveries_keep_days` after
-    the end of a delivery, `attempts_keep_days` after an attempt.
+    the end of a delivery, `attempts_keep_days` after an attempt; `inbox_keep_days` after the end of
+    the delivery of a relayed request, where its account has no days of its own.
     """
 
     uri: str
@@ -84,6 +100,7 @@ class Names:
     excerpt_days: int = 30
     deliveries_keep_days: int = 30
     attempts_keep_days: int = 30
+    inbox_keep_days: int = 30
 
 
 def names_of(config: Config) -> Names:
@@ -102,6 +119,7 @@ def names_of(config: Config) -> Names:
         excerpt_days=config.results.excerpt_days,
         deliveries_keep_days=config.webhooks.keep_days,
         attempts_keep_days=config.webhooks.attempts_keep_days,
+        inbox_keep_days=config.webhooks.inbox_keep_days,
     )
 
 
@@ -145,6 +163,8 @@ class Collections:
     """Events on their way to services."""
     attempts: Collection[Document]
     """Attempts of deliveries."""
+    relay_values: Collection[Document]
+    """Values of a day by which relays know a request that they had."""
     alerts: Collection[Document]
     """What people were alerted of and is not resolved."""
     mails: Collection[Document]
@@ -266,12 +286,27 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             # For the lists of people.
             Index(("account", "made_at", "_id")),
             Index(("parcel", "account")),
-            # Only what is over has this date.
-            Index(("ended_at",), None, names.deliveries_keep_days),
+            # For the same lists of relayed requests: all, by words, by the status of an attempt.
+            Index(("account", "made_at", "_id"), RELAYED, own_name="inbox"),
+            Index(("service", "words", "made_at", "_id"), RELAYED, own_name="inbox_words"),
+            Index(("service", "status", "made_at", "_id"), RELAYED, own_name="inbox_status"),
+            Index(("made_at",), WITHOUT_WORDS, own_name="inbox_new"),
+            # For the purge, which ends them a few at a time. Only what is over has this date.
+            Index(("type", "account", "ended_at")),
+            Index(("ended_at",), None, _longest_days(names) + SPARE_DAYS),
         ),
-        "attempts": (Index(("at",), None, names.attempts_keep_days),),
+        "attempts": (
+            Index(("at",), None, names.attempts_keep_days),
+            # For the last errors of a service.
+            Index(("service", "at"), FAILED, own_name="failed"),
+        ),
+        "relay_values": (Index(("until",), until=True),),
         "mails": (Index(("ended_at", "next_at")), Index(("ended_at",), None, MAILS_KEEP_DAYS)),
     }
+
+
+def _longest_days(names: Names) -> int:
+    return max(names.deliveries_keep_days, names.inbox_keep_days, INBOX_KEEP_DAYS_MOST)
 
 
 def indexes_for(names: Names) -> dict[str, Sequence[Index]]:

@@ -19,7 +19,7 @@ busy with nothing else for minutes.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,13 +44,18 @@ REST = 19.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of document that has an end. `change`: what is done instead of deleting it."""
+    """A kind of document that has an end. `change`: what is done instead of deleting it.
+
+    `gone` ends what belongs to documents that are deleted; it gets their `needed` members.
+    """
 
     name: str
     collection: Collection[Document]
     old: Document
     change: Document | None = None
     filters: list[Mapping[str, Any]] = field(default_factory=list)
+    gone: Callable[[Sequence[Document]], object] | None = None
+    needed: tuple[str, ...] = ("_id",)
 
 
 def kinds(stores: Collections, names: Names, now: dt.datetime) -> Iterator[Kind]:
@@ -83,8 +88,9 @@ def _excerpts(collection: Collection[Document], before: dt.datetime) -> Kind:
 
 def purge_some(kind: Kind) -> tuple[int, bool]:
     """Purge one batch. Returns how many, and whether there may be more. Raises PyMongoError."""
-    found = kind.collection.find(kind.old, {"_id": 1}, limit=BATCH_SIZE)
-    names = [each["_id"] for each in found.batch_size(BATCH_SIZE)]
+    asked = kind.collection.find(kind.old, list(kind.needed), limit=BATCH_SIZE)
+    found = list(asked.batch_size(BATCH_SIZE))
+    names = [each["_id"] for each in found]
     if not names:
         return 0, False
     # Asked once more: what somebody has changed meanwhile is not old any more. By `_id`: with the
@@ -92,6 +98,9 @@ def purge_some(kind: Kind) -> tuple[int, bool]:
     wanted = {"_id": {"$in": names}, **kind.old}
     if kind.change is None:
         count = kind.collection.delete_many(wanted, hint="_id_").deleted_count
+        if kind.gone is not None:
+            stay = set(kind.collection.distinct("_id", {"_id": {"$in": names}}))
+            kind.gone([each for each in found if each["_id"] not in stay])
     else:
         count, _ = change_each(kind.collection, wanted, kind.change, kind.filters or None)
     # None of them: they are refused, and would be found again at once.

@@ -11,7 +11,7 @@ import greenstalk
 
 from service.config.address import host_and_port
 from service.observe.redact import printable
-from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
+from service.worker.tubes.envelope import REQUESTS_TUBE, TUBES
 from tracking.errors import TubesDown
 from tracking.network import network_reason
 
@@ -89,7 +89,7 @@ def delete_old_buried(server: str, seconds: float, may_go: MayGo) -> Iterator[in
     """
     with closing(BlockingClient.open(server, REQUESTS_TUBE)) as connection:
         try:
-            for tube in (REQUESTS_TUBE, DRAINS_TUBE):
+            for tube in TUBES:
                 connection.client.use(tube)
                 yield from _delete_old_buried(connection.client, seconds, may_go)
         except _FAILED as error:

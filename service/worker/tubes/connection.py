@@ -52,6 +52,7 @@ class Verb(StrEnum):
     RESERVE = "reserve-with-timeout"
     STATS_JOB = "stats-job"
     STATS = "stats"
+    STATS_TUBE = "stats-tube"
     WATCH = "watch"
     IGNORE = "ignore"
     USE = "use"
@@ -101,6 +102,7 @@ REPLIES: dict[Verb, dict[bytes, Reply]] = {
     },
     Verb.STATS_JOB: {b"OK": Reply.DONE, b"NOT_FOUND": Reply.MISSING},
     Verb.STATS: {b"OK": Reply.DONE},
+    Verb.STATS_TUBE: {b"OK": Reply.DONE, b"NOT_FOUND": Reply.MISSING},
     Verb.WATCH: {b"WATCHING": Reply.DONE},
     Verb.IGNORE: {b"WATCHING": Reply.DONE, b"NOT_IGNORED": Reply.DONE},
     Verb.USE: {b"USING": Reply.DONE},

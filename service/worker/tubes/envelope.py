@@ -54,6 +54,8 @@ from tracking.request import MAIN, Origin, TrackingRequest, account_and_id
 
 REQUESTS_TUBE: Final = "requests_flow"
 DRAINS_TUBE: Final = "wait_list"
+WEBHOOKS_TUBE: Final = "webhooks"
+TUBES: Final = (REQUESTS_TUBE, DRAINS_TUBE, WEBHOOKS_TUBE)
 
 BODY_MOST = 65_536
 """Bytes. One more than beanstalkd takes by default; a server with a larger `-z` gains nothing."""

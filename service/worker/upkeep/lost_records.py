@@ -17,11 +17,12 @@ import greenstalk
 
 from service.observe.events import Event
 from service.observe.log import emit
+from service.worker.deliveries.foreign_request import WEBHOOKS_TUBE, decode_foreign
 from service.worker.results.connection import Store
 from service.worker.results.database import Names, Refusal, log_refused
 from service.worker.results.dead import is_about, record, records_of
 from service.worker.tubes.blocking import BlockingClient, beanstalkd_down
-from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, decode_drain, decode_request
+from service.worker.tubes.envelope import DRAINS_TUBE, TUBES, decode_drain, decode_request
 from service.worker.tubes.payload import Resolve
 from tracking.call import DeadLetter
 from tracking.errors import AWAY, MalformedJob, TubesDown
@@ -65,7 +66,7 @@ class LostRecords:
     async def look(self) -> None:
         """Record what no record tells of. Raises ResultsDown."""
         for server in self._servers:
-            for tube in (REQUESTS_TUBE, DRAINS_TUBE):
+            for tube in TUBES:
                 with suppress(TubesDown):  # the other servers are looked at all the same
                     await self._mend(server, tube)
 
@@ -97,6 +98,8 @@ class LostRecords:
         try:
             if tube == DRAINS_TUBE:
                 slug = decode_drain(body, self._resolve)
+            elif tube == WEBHOOKS_TUBE:
+                decode_foreign(body)
             else:
                 slug, number, *_ = decode_request(body, self._resolve)
         except MalformedJob as error:

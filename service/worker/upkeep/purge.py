@@ -12,15 +12,16 @@ import random
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 
 from pymongo.collection import Collection
 
+from service.worker.deliveries.purging import kinds_of_deliveries
 from service.worker.results.connection import Store
 from service.worker.results.database import Document, Names
 from service.worker.results.dead import is_about, records_of
 from service.worker.results.refused import try_again
-from service.worker.results.retention import REST, kinds, purge_some
+from service.worker.results.retention import REST, Kind, kinds, purge_some
 from service.worker.tubes.blocking import delete_old_buried
 from tracking.errors import AWAY, TubesDown
 
@@ -58,7 +59,9 @@ class Purge:
         store = self._store
         for home in (store.operations, store.dead):
             await store.in_background(try_again, home, store.forgotten)
-        for kind in kinds(self._store, self._names, dt.datetime.now(dt.UTC)):
+        now, names = dt.datetime.now(dt.UTC), self._names
+        every = chain(kinds(store, names, now), kinds_of_deliveries(store, names, now))
+        for kind in await store.in_background(list[Kind], every):
             more = True
             while more:
                 began = time.monotonic()

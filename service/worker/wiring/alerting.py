@@ -8,6 +8,7 @@ task              does
 `alerts`          has people hear of trouble, and of its end
 `mails`           sends what is written down for them
 `totals`          counts what became of deliveries, and writes the digests of a day
+`words`           writes down by which words relayed requests are found; looks as the first does
 ================= =================================================================================
 
 One process does it at a time, the one that archives; two at once make nothing twice.
@@ -28,13 +29,14 @@ from limits.admin.pause import Pauses
 from service.config.domain import rules_for, slugs_of
 from service.config.schema import Config
 from service.observe.background import Background
-from service.worker.deliveries import alerts, keeper, mail, totals
+from service.worker.deliveries import alerts, keeper, mail, totals, words
 from service.worker.deliveries.alerts import Addresses, Alerts
 from service.worker.deliveries.keeper import Bounds, Keeper
 from service.worker.deliveries.mail import Mailer
 from service.worker.deliveries.service_events import ServiceEvents
 from service.worker.deliveries.subscriptions import Subscriptions, announce
 from service.worker.deliveries.totals import Totals
+from service.worker.deliveries.words import Words
 from service.worker.results.connection import Store
 from tracking.errors import AWAY
 from tracking.line import courier_line
@@ -73,11 +75,12 @@ def start_looking_after(background: Background, config: Config, asked: Asked) ->
             alerts.PERIOD_SECONDS,
         ),
         "totals": (Totals(store, addresses).look, totals.PERIOD_SECONDS),
+        "words": (Words(store).look, words.PERIOD_SECONDS),
     }
     if smtp.host:
         looks["mails"] = Mailer(store, smtp).look, mail.PERIOD_SECONDS
     for name, (look, seconds) in looks.items():
-        may = asked.serves if name == "held deliveries" else is_ours
+        may = asked.serves if name in {"held deliveries", "words"} else is_ours
         background.start(name, functools.partial(_again_and_again, look, seconds, may))
 
 

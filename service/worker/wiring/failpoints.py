@@ -60,13 +60,26 @@ class DeliveryPoint(StrEnum):
     LEASED = "leases.hold:after"
 
 
+class RelayPoint(StrEnum):
+    """Every step of a request that a door took, after which a worker may vanish."""
+
+    RESERVED = "relay.events:before"
+    EVENT_INSERTED = "relay.events:after"
+    DELIVERY_INSERTED = "relay.deliveries:after"
+    PUSH_PUT = "pushes.put:after"
+    DELETED = "webhooks.delete:after"
+
+
+Point = FailPoint | DeliveryPoint | RelayPoint
+
+
 class FailPoints:
     """Wraps the ports that the `points` name, and calls `reach` where a step comes to a point."""
 
     def __init__(
         self,
-        points: Collection[FailPoint | DeliveryPoint] = (),
-        reach: Callable[[FailPoint | DeliveryPoint], None] = lambda _: None,
+        points: Collection[Point] = (),
+        reach: Callable[[Point], None] = lambda _: None,
     ) -> None:
         self._points = points
         self._reach = reach
@@ -80,13 +93,13 @@ class FailPoints:
         when, _, visit = rest.partition(":")
         visits, last = itertools.count(1), int(visit or 1)
 
-        def kill(_: FailPoint | DeliveryPoint) -> None:
+        def kill(_: Point) -> None:
             if next(visits) == last:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         name = f"{port}:{when}"
-        of_delivery = name in list(DeliveryPoint)
-        return cls([DeliveryPoint(name) if of_delivery else FailPoint(name)], kill)
+        kind = next((each for each in (DeliveryPoint, RelayPoint) if name in list(each)), FailPoint)
+        return cls([kind(name)], kill)
 
     def port(self, name: str, port: T) -> T:
         """Wrap the methods of a port that points name; else it comes back as it is."""

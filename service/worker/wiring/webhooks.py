@@ -3,6 +3,7 @@
 ::
 
     a change is stored → Outbox ─inserted→ Filler.bring → Bringing → a call on the service's line
+    a door took a request → RelayIntake ──────────────┤                        │
     what is due in MongoDB → Filler.run ──────────────┘                        │
                                                   Sender ← DeliveryWork ←──────┘
 
@@ -25,7 +26,16 @@ from service.worker.deliveries.filler import LEASE_SECONDS, Filler
 from service.worker.deliveries.health_notes import Healths
 from service.worker.deliveries.keeping import Keeping
 from service.worker.deliveries.operation_ends import OperationEnds
-from service.worker.deliveries.outbox import Outbox, Steps, insert, pull
+from service.worker.deliveries.outbox import (
+    Outbox,
+    Steps,
+    insert,
+    insert_deliveries,
+    insert_events,
+    pull,
+)
+from service.worker.deliveries.pushes import Pushes
+from service.worker.deliveries.relay_intake import RelayIntake, RelaySteps
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.signing import Signer
 from service.worker.deliveries.store import Deliveries, Due
@@ -40,7 +50,8 @@ from service.worker.wiring.failpoints import FailPoints
 class Webhooks:
     """What a worker has for deliveries.
 
-    `outbox` hears of changes, `ends` of requests that are not taken; `work` makes the attempts.
+    `outbox` hears of changes, `ends` of requests that are not taken, `intake` takes what doors took
+    for relays; `work` makes the attempts.
     """
 
     def __init__(self, config: Config, parts: Parts, points: FailPoints) -> None:
@@ -52,11 +63,18 @@ class Webhooks:
         steps = Steps(points.step("outbox.insert", insert), points.step("outbox.pull", pull))
         self.outbox = Outbox(store, hooked.subscriptions, self._bring_in, steps)
         self.ends = OperationEnds(store, hooked.subscriptions, self._bring_in)
+        relay_steps = RelaySteps(
+            points.step("relay.events", insert_events),
+            points.step("relay.deliveries", insert_deliveries),
+        )
+        box = SecretBox.of(keys) if keys else None
+        pushes = Pushes(box, points.step("pushes.put", parts.putter.put_rechecks))
+        self.intake = RelayIntake(store, hooked.subscriptions, self._bring_in, relay_steps, pushes)
         self.work = DeliveryWork(
             points.port("deliveries", Deliveries(store)),
             hooked.subscriptions.by_line,
             points.port("sends", hooked.sender),
-            Signer(SecretBox.of(keys) if keys else None),
+            Signer(box),
             Healths(store, functools.partial(announce, store, hooked.redis)),
         )
 

@@ -21,12 +21,14 @@ from service.observe.background import Background
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Job, Work
+from service.worker.deliveries.foreign_request import WEBHOOKS_TUBE
+from service.worker.deliveries.relay_intake import ROOM
 from service.worker.flow.bring import Bringing
 from service.worker.flow.call import CallRunner, Stores, WorkOf
 from service.worker.flow.drain import Drainer
 from service.worker.flow.group import GroupRunner
 from service.worker.flow.handle import Decode, Handler
-from service.worker.flow.receive import Receiver
+from service.worker.flow.receive import Receiver, TakeForeign
 from service.worker.flow.tasks import CallSlots, Tasks
 from service.worker.flow.tracking_work import Asks, RetryRules, TrackingWork
 from service.worker.preflight.judgement import UnsafeServer
@@ -82,8 +84,7 @@ class Worker:
     """A running worker: what takes, what runs, and how it stops in good order."""
 
     slugs: tuple[Slug, ...]
-    requests: Intake
-    drains: Intake
+    intakes: tuple[Intake, ...]
     drainer: Drainer
     tasks: Tasks
     slots: CallSlots
@@ -103,7 +104,7 @@ class Worker:
         """
         loop = asyncio.get_running_loop()
         ends = loop.time() + grace_seconds
-        await asyncio.gather(self.requests.stop(), self.drains.stop())
+        await asyncio.gather(*(each.stop() for each in self.intakes))
         self.slots.stop()
         self.background.retire()
         self.drainer.retire()
@@ -113,7 +114,7 @@ class Worker:
         handed_back = await self.tasks.stop(ends - loop.time())
         # A claim that Redis answered meanwhile left its line, and its drain job, with this process.
         await self.drainer.hand_over()
-        answers = (self.requests.all_answered(), self.drains.all_answered())
+        answers = (each.all_answered() for each in self.intakes)
         await _within(max(LAST_ANSWERS_SECONDS, ends - loop.time()), *answers)
         await _within(LAST_COUNTS_SECONDS, self.codes.write(), self.tallying.write())
         return handed_back
@@ -152,12 +153,9 @@ def assemble(config: Config, parts: Parts) -> Worker:
     if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
         recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings, parts.planners)
         background.start("re-checks", recheck.run)
-    on_requests = points.jobs("requests", receiver.on_requests)
-    on_drains = points.jobs("wait_list", receiver.on_drains)
     return Worker(
         slugs=parts.registry.slugs,
-        requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, on_requests),
-        drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, on_drains),
+        intakes=_intakes(config, parts, points, receiver, hooks.intake.take),
         drainer=drainer,
         tasks=tasks,
         slots=slots,
@@ -228,6 +226,18 @@ def _stores(
     if config.redis.mirror:
         mirror = MirrorOfOperations(Mirror(parts.store, encode_request), parts.lines)
     return Stores(limits, results, dead, parts.defects, tallying, drains, parts.knows, mirror)
+
+
+def _intakes(
+    config: Config, parts: Parts, points: FailPoints, receiver: Receiver, take: TakeForeign
+) -> tuple[Intake, ...]:
+    on_foreign = functools.partial(receiver.on_foreign, take)
+    tubes = (
+        (REQUESTS_TUBE, JOBS_ADMITTED, points.jobs("requests", receiver.on_requests)),
+        (DRAINS_TUBE, DRAIN_JOBS, points.jobs("wait_list", receiver.on_drains)),
+        (WEBHOOKS_TUBE, ROOM, points.jobs("webhooks", on_foreign)),
+    )
+    return tuple(_intake(config, parts, *each) for each in tubes)
 
 
 def _intake(
@@ -303,8 +313,7 @@ async def _start(config: Config, closing: contextlib.AsyncExitStack, others: Wor
     """Connect to everything, build the flow, and begin to take jobs."""
     worker = assemble(config, await connect(config, closing, others))
     worker.background.start("own core", OwnCore().run)
-    closing.push_async_callback(worker.requests.close)
-    closing.push_async_callback(worker.drains.close)
-    worker.requests.start()
-    worker.drains.start()
+    for intake in worker.intakes:
+        closing.push_async_callback(intake.close)
+        intake.start()
     return worker

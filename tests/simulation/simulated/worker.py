@@ -178,12 +178,12 @@ async def run_worker(
     worker = assemble(config, parts)
     if plan.services:
         look_after(parts, worker.background)
-    worker.requests.start()
-    worker.drains.start()
+    for intake in worker.intakes:
+        intake.start()
     await stop.wait()
     handed_back = await worker.stop(config.worker.grace_seconds)
     around.trace.repair("handed back at a stop", handed_back)
-    await worker.requests.close()
-    await worker.drains.close()
+    for intake in worker.intakes:
+        await intake.close()
     await limiter.close()
     await redis.aclose()

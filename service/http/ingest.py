@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
@@ -148,8 +148,6 @@ class Relays:
             self._outcomes["unavailable"] += 1
             emit_unexpected(error, request=name)
             response = _told(Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "this is a defect"))
-        if "Upgrade" in request.headers:
-            response.force_close()  # what follows would be read as another protocol
         finish(response, name)
         return response
 
@@ -250,6 +248,8 @@ def _insist_on_form(request: web.BaseRequest, target: str) -> None:
         why = "this method is not relayed"
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": _METHODS})
     insist_on_plain_coding(request)
+    if "Transfer-Encoding" in request.headers and request.version < HttpVersion11:
+        raise Problem(HTTPStatus.BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding")
     insist_on_host(request)
     head = (
         len(request.method)

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
@@ -110,6 +110,8 @@ class Relays:
         self._door = door
         self.bodies = bodies
         self._rates: dict[str, _Rate] = {}
+        self._genuine_labels: dict[tuple[bytes, str], IngestLabel] = {}
+        """No more than were made: of all others nothing is kept."""
         self._outcomes: Counter[str] = Counter()
 
     def stand_before(self, server: web.Server) -> None:
@@ -146,8 +148,6 @@ class Relays:
             self._outcomes["unavailable"] += 1
             emit_unexpected(error, request=name)
             response = _told(Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "this is a defect"))
-        if "Upgrade" in request.headers:
-            response.force_close()  # what follows would be read as another protocol
         finish(response, name)
         return response
 
@@ -196,11 +196,15 @@ class Relays:
 
     def _genuine(self, text: str) -> IngestLabel:
         """Read a label. Raises Problem: it was never made, or nobody here knows yet."""
-        label, key = parse_label(text), self._keyring.keys.ingest_key
+        key = self._keyring.keys.ingest_key
+        if (found := self._genuine_labels.get((key, text.lower()))) is not None:
+            return found
+        label = parse_label(text)
         if label is not None and not key:
             raise come_later("this door does not know yet which labels were made")
         if label is None or not is_genuine(label, key):
             raise Problem(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+        self._genuine_labels[key, text.lower()] = label
         return label
 
     def _rate_of(self, label: str, ingest: Ingest) -> _Rate:
@@ -244,6 +248,8 @@ def _insist_on_form(request: web.BaseRequest, target: str) -> None:
         why = "this method is not relayed"
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": _METHODS})
     insist_on_plain_coding(request)
+    if "Transfer-Encoding" in request.headers and request.version < HttpVersion11:
+        raise Problem(HTTPStatus.BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding")
     insist_on_host(request)
     head = (
         len(request.method)

@@ -307,14 +307,28 @@ def _write(lines: Iterable[bytes], descriptor: int) -> bool:
     return True
 
 
-def saved_in(lines: Iterable[bytes], name: str, catalogue: Catalogue) -> Iterator[Sendable | Bad]:
+class Relayed(NamedTuple):
+    """A relayed request that may be put, also again, as `id` is the door's; `job` is its job."""
+
+    id: str
+    label: str
+    job: bytes
+
+
+def saved_in(
+    lines: Iterable[bytes], name: str, catalogue: Catalogue
+) -> Iterator[Sendable | Relayed | Bad]:
     """Find the requests in saved output; all its other lines are passed over."""
     for index, line in enumerate(lines, start=1):
-        start = line.find(MARK)
-        if start < 0:
+        starts = line.find(MARK), line.find(RELAYED_MARK)
+        if max(starts) < 0:
             continue
         try:
-            job = read_strictly(line[start:].rstrip())["spooled"]
+            read = read_strictly(line[max(starts) :].rstrip())
+            if "relayed" in read:
+                yield _relayed_in(read["relayed"])
+                continue
+            job = read["spooled"]
             body = encode_payload(job["payload"], job.get("meta") or {})
             request = decode_request(body, catalogue.resolve)
         except (
@@ -331,19 +345,10 @@ def saved_in(lines: Iterable[bytes], name: str, catalogue: Catalogue) -> Iterato
         yield Sendable(request.id or "", request.slug, request.number, body, index)
 
 
-def relayed_in(lines: Iterable[bytes], name: str) -> Iterator[bytes | Bad]:
-    """Find the jobs of relayed requests in saved output; all its other lines are passed over."""
-    for index, line in enumerate(lines, start=1):
-        start = line.find(RELAYED_MARK)
-        if start < 0:
-            continue
-        try:
-            job = base64.b64decode(read_strictly(line[start:].rstrip())["relayed"], validate=True)
-            decode_foreign(job)
-        except (MalformedJob, ValueError, LookupError, TypeError):
-            yield Bad(f"{name}:{index}", "the line is not whole")
-        else:
-            yield job
+def _relayed_in(text: str) -> Relayed:
+    job = base64.b64decode(text, validate=True)
+    request = decode_foreign(job)
+    return Relayed(request.id, str(request.label), job)
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:

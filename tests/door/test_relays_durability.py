@@ -17,15 +17,17 @@ from relay_ground import LABEL, Sender, answered, relay, relayed, written
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from service.config.load import load
+from service.config.schema import Config
 from service.http.backend import bodies as bodies_module
 from service.http.backend import door as door_module
 from service.http.backend.door import RELAYED, Waiting, open_relays_door
 from service.http.backend.keyring import Keyring
 from service.observe.background import Background
 from service.operator import spool as spool_module
+from service.operator.catalogue import Catalogue
 from service.operator.connections import collections_of
 from service.operator.ingest_labels import ingest_key
-from service.operator.spool import Spool, relayed_in, write_relayed_lines
+from service.operator.spool import Relayed, Spool, saved_in, write_relayed_lines
 from service.worker.deliveries.foreign_request import BODY_MOST, decode_foreign
 from service.worker.tubes import put_servers
 
@@ -94,11 +96,11 @@ async def test_what_nothing_takes_is_503_and_stands_on_standard_output(
     assert write_relayed_lines(sender.lines.bodies, descriptor)
     os.close(descriptor)
     lines = [b"other\n", *saved.read_bytes().splitlines(), b'{"relayed":"AA"}', b'{"relayed":"']
-    job, *bad = relayed_in(lines, "saved")
+    found, *bad = saved_in(lines, "saved", Catalogue(Config()))
     assert [f"{each}" for each in bad] == [f"saved:{at}: the line is not whole" for at in (3, 4)]
-    assert isinstance(job, bytes)
-    found = decode_foreign(job)
-    assert (found.target, found.body) == ("/x", b"\x00\xff\n")
+    assert isinstance(found, Relayed)
+    read = decode_foreign(found.job)
+    assert (read.id, read.target, read.body) == (found.id, "/x", b"\x00\xff\n")
 
 
 PATH_X = f"/in/{LABEL}/x"

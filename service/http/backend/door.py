@@ -344,9 +344,7 @@ class Door:
         return [True] * len(bodies)
 
 
-def open_door(
-    config: Config, spool: Path, note: Note | None = None, tube: Tube = REQUESTS
-) -> Door:
+def open_door(config: Config, spool: Path, note: Note | None = None, tube: Tube = REQUESTS) -> Door:
     """Open the door to the servers of a configuration, with its spool at a path of this disk."""
     servers, durable = config.beanstalkd.servers, not config.beanstalkd.allow_loss
     put_servers = PutServers(servers, TIMEOUTS, durable=durable)

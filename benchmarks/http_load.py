@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 PATH = "/v1/requests"
+PACED_CONNECTIONS = 64
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
 
 
@@ -65,15 +67,52 @@ class Poster(asyncio.Protocol):
                 self._done.set_result(None)
 
 
-def post_of(body: bytes) -> bytes:
+def post_of(body: bytes, path: str = PATH) -> bytes:
     """Write a whole HTTP request."""
-    head = f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def posts_per_second(port: int, bodies: Sequence[bytes], connections: int) -> float:
+def posts_per_second(
+    port: int, bodies: Sequence[bytes], connections: int, path: str = PATH
+) -> float:
     """Post all bodies over so many connections; gives the rate. Raises LoadError."""
-    return asyncio.run(_rate(port, list(map(post_of, bodies)), connections))
+    return asyncio.run(_rate(port, [post_of(body, path) for body in bodies], connections))
+
+
+def latencies(port: int, request: bytes, per_second: int, seconds: float) -> list[float]:
+    """Send a request so often; gives the seconds from when each was due to its answer.
+
+    Raises LoadError.
+    """
+    return asyncio.run(_paced(port, request, per_second, round(per_second * seconds)))
+
+
+async def _paced(port: int, request: bytes, per_second: int, count: int) -> list[float]:
+    loop, idle, times = asyncio.get_running_loop(), asyncio.Queue[Connection](), list[float]()
+    for _ in range(PACED_CONNECTIONS):
+        idle.put_nowait(await asyncio.open_connection("127.0.0.1", port))
+
+    async def send(due: float) -> None:
+        reader, writer = connection = await idle.get()
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 202"):
+            raise LoadError(head[:300].decode("ascii", "replace"))
+        length = _LENGTH.search(head)
+        await reader.readexactly(int(length[1]) if length else 0)
+        times.append(loop.time() - due)
+        idle.put_nowait(connection)
+
+    began = loop.time()
+    async with asyncio.TaskGroup() as sending:
+        for number in range(count):
+            due = began + number / per_second
+            await asyncio.sleep(due - loop.time())
+            sending.create_task(send(due))
+    while not idle.empty():
+        idle.get_nowait()[1].close()
+    return times
 
 
 async def _rate(port: int, requests: Sequence[bytes], connections: int) -> float:

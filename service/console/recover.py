@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,8 +13,10 @@ from service.console.output import note
 from service.operator import catalogue, mirrored, producer, put, spool
 from tracking.errors import TubesDown
 
-TOGETHER = 128
-"""Requests put in one go."""
+TOGETHER = 32
+"""Requests put in one go: those to relays have up to 1.4 MB each."""
+
+Found = put.Sendable | spool.Relayed
 
 
 def recover_arguments(parser: Parser) -> None:
@@ -36,26 +39,39 @@ def run_recover(options: Options) -> int:
     config = settings.loaded(options).config
     if not options.files and sys.stdin.isatty():
         raise UsageError("name the FILE with the door's saved output, or pipe it in")
-    found = list(_found(options.files or ["-"], catalogue.Catalogue(config)))
-    bad = [each for each in found if isinstance(each, put.Bad)]
-    good = [each for each in found if isinstance(each, put.Sendable)]
-    for each in bad:
-        note(f"{each}, and was left out")
-    if options.dry_run:
-        for one in good:
-            sys.stdout.write(rows.placed_line(one, None, as_json=options.json))
-    else:
-        with producer.Producer(config.beanstalkd.servers) as to:
-            for batch in producer.batches(good, TOGETHER):
-                _put(to, batch, as_json=options.json)
+    found = _found(options.files or ["-"], catalogue.Catalogue(config))
+    good = bad = 0
+    with producer.Producer(config.beanstalkd.servers) as to:
+        for batch in producer.batches(_once(found), TOGETHER):
+            for each in batch:
+                if isinstance(each, put.Bad):
+                    bad += 1
+                    note(f"{each}, and was left out")
+            some = [each for each in batch if not isinstance(each, put.Bad)]
+            good += len(some)
+            if options.dry_run:
+                sys.stdout.writelines(_line(one, None, as_json=options.json) for one in some)
+            else:
+                _put(to, some, as_json=options.json)
     what = (
         "would be put" if options.dry_run else "put; those that were put before are not asked twice"
     )
-    note(f"{len(good)} requests {what}" if found else "no spooled request stands there")
+    note(f"{good} requests {what}" if good or bad else "no spooled request stands there")
     return Exit.NEGATIVE if bad else Exit.DONE
 
 
-def _found(names: Iterable[str], couriers: catalogue.Catalogue) -> Iterator[put.Sendable | put.Bad]:
+def _once(found: Iterable[Found | put.Bad]) -> Iterator[Found | put.Bad]:
+    """Leave out a request to a relay that stood there before: it was saved at each try."""
+    ids = set[str]()
+    for each in found:
+        if not isinstance(each, spool.Relayed):
+            yield each
+        elif each.id not in ids:
+            ids.add(each.id)
+            yield each
+
+
+def _found(names: Iterable[str], couriers: catalogue.Catalogue) -> Iterator[Found | put.Bad]:
     for name in names:
         if name == "-":
             yield from spool.saved_in(sys.stdin.buffer, "standard input", couriers)
@@ -67,19 +83,37 @@ def _found(names: Iterable[str], couriers: catalogue.Catalogue) -> Iterator[put.
             raise UsageError(f"{name}: {error.strerror}") from error
 
 
-def _put(to: producer.Producer, batch: Sequence[put.Sendable], *, as_json: bool) -> None:
+def _put(to: producer.Producer, batch: Sequence[Found], *, as_json: bool) -> None:
+    requests = [each for each in batch if isinstance(each, put.Sendable)]
+    relayed = [each for each in batch if isinstance(each, spool.Relayed)]
+    _put_on(to, producer.REQUESTS_TUBE, [(each, each.body) for each in requests], as_json=as_json)
+    _put_on(to, producer.WEBHOOKS_TUBE, [(each, each.job) for each in relayed], as_json=as_json)
+
+
+def _put_on(
+    to: producer.Producer, tube: str, jobs: Sequence[tuple[Found, bytes]], *, as_json: bool
+) -> None:
     failed: producer.NotPut | None = None
     try:
-        bodies = [each.body for each in batch]
-        placed: Sequence[producer.JobRef | None] = to.put(bodies, producer.PutOptions())
+        bodies = [body for _, body in jobs]
+        placed: Sequence[producer.JobRef | None] = to.put(bodies, producer.PutOptions(), tube)
     except producer.NotPut as error:
         failed, placed = error, error.placed
-    for each, place in zip(batch, placed, strict=True):
+    for (each, _), place in zip(jobs, placed, strict=True):
         if place:
-            sys.stdout.write(rows.placed_line(each, place, as_json=as_json))
+            sys.stdout.write(_line(each, place, as_json=as_json))
     if failed:
         what = f"not all were put, so put all of them again: {failed.message}"
         raise TubesDown(what, failed.fix) from failed
+
+
+def _line(each: Found, place: producer.JobRef | None, *, as_json: bool) -> str:
+    if isinstance(each, put.Sendable):
+        return rows.placed_line(each, place, as_json=as_json)
+    if as_json:
+        told = {"id": each.id, "label": each.label}
+        return json.dumps(told | (place._asdict() if place else {})) + "\n"
+    return f"{each.id}  {each.label}\n"
 
 
 def _recover_redis(options: Options) -> int:

@@ -27,7 +27,7 @@ from service.console.arguments import (
     seconds_of,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import audit, connections, service_view, services
+from service.operator import audit, connections, relays, service_view, services
 from tracking.request import MAIN
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ SETTABLE = (
     *("per_second", "attempts", "timeout_seconds", "ordered"),
 )
 """Options of `add` and `set`, by the names of what they set."""
+
+INGEST = (
+    *("handshake", "verify_token", "status", "body", "dedupe_header", "courier", "push_secret"),
+    *("door_per_second", "door_bytes_per_second"),
+)
+"""Those of relay and courier services, by the names of what they set in `ingest`."""
 
 
 def service_arguments(parser: Parser) -> None:
@@ -69,9 +75,10 @@ def service_arguments(parser: Parser) -> None:
         if action != "list":
             each.add_argument("name", type=named, metavar="NAME", help="1 to 20 of a-z 0-9")
         if action == "add":
-            each.add_argument("destination", metavar="URL", help="https://…")
+            _add_new(each)
         if action in {"add", "set"}:
             _add_wishes(each)
+            _add_ingest_wishes(each)
         if action == "set":
             each.add_argument("--destination", metavar="URL", help="https://…")
         if action == "remove":
@@ -90,6 +97,16 @@ def _add_name_of_key(parser: Parser, action: str) -> None:
     if action == "key":
         text = "what it is called, A-Z a-z 0-9 _ -; default: the date"
         parser.add_argument("name", nargs="?", type=named, metavar="NAME", help=text)
+
+
+def _add_new(parser: Parser) -> None:
+    text = "https://…; of a courier service none is needed"
+    parser.add_argument("destination", nargs="?", metavar="URL", help=text)
+    text = (
+        "webhook: hears of events; relay: delivers what other systems send to it; courier: to it a "
+        "courier pushes; for ever; default: webhook"
+    )
+    parser.add_argument("--type", choices=("webhook", "relay", "courier"), help=text)
 
 
 def _add_wishes(parser: Parser) -> None:
@@ -129,6 +146,27 @@ def _add_wishes(parser: Parser) -> None:
     )
 
 
+def _add_ingest_wishes(parser: Parser) -> None:
+    group = parser.add_argument_group("of relay and courier services")
+    handshakes = ("meta", "slack", "graph", "okta", "none")
+    text = "which sender's handshake is answered; default: none"
+    group.add_argument("--handshake", choices=handshakes, help=text)
+    for option, metavar, text in (
+        ("verify-token", "TOKEN", "the token that a handshake must have; '': any"),
+        ("dedupe-header", "HEADER", "a header by which the same request is known; '': none"),
+        ("courier", "SLUG", "the courier that pushes"),
+        ("push-secret", "SECRET", "the secret by which its pushes are verified; '': none"),
+    ):
+        group.add_argument(f"--{option}", metavar=metavar, help=text)
+    group.add_argument("--answer", dest="body", metavar="TEXT", help="what senders are answered")
+    for option, name, text in (
+        ("answer-status", "status", "by which status; default: 202"),
+        ("door-per-second", "door_per_second", "requests that each door takes in a second"),
+        ("door-bytes-per-second", "door_bytes_per_second", "bytes of them"),
+    ):
+        group.add_argument(f"--{option}", dest=name, type=from_one_on, metavar="NUMBER", help=text)
+
+
 def _several(text: str) -> list[str]:
     """Read words with commas; `all` is none of them: no filter."""
     words = [each.strip() for each in text.split(",") if each.strip()]
@@ -158,27 +196,41 @@ def _who(options: Options) -> tuple[audit.Operator, Account, str]:
 
 def _add(of: services.Services, options: Options) -> int:
     made = of.make(*_who(options), _wishes(options))
-    return _say_secret(made, f"{made.service.name} is a service of {options.account}", options)
+    words = f"{made.service.name} is a service of {options.account}"
+    done = _say_secret(of, made, words, options)
+    for each in _addresses(of, made.service) if not options.json else ():
+        note(f"it takes requests at {each}")
+    return done
 
 
 def _list(of: services.Services, options: Options) -> int:
     found = of.of(options.account)
     if options.json:
         for each in found:
-            say_json(_members(each))
+            say_json(_members(of, each))
         return Exit.DONE
     if not found:
         say(f"{options.account} has no services; `python worker.py service add NAME URL` makes one")
         return Exit.DONE
-    headers = ("service", "state", "destination", "events", "couriers", "tags", "made")
+    headers = ("service", "type", "state", "destination", "events", "couriers", "tags", "made")
     table(headers, [_row(each) for each in found])
+    addresses = [(each.name, where) for each in found for where in _addresses(of, each)]
+    if addresses:
+        say("")
+        table(("service", "takes requests at"), addresses)
     return Exit.DONE
 
 
 def _row(each: Service) -> tuple[str, ...]:
     wanted = (each.wanted.events, each.wanted.slugs, each.wanted.tags)
-    filters = (", ".join(sorted(map(str, names))) or EVERY for names in wanted)
-    return (each.name, each.state.value, each.destination, *filters, moment(each.made_at))
+    every = EVERY if each.type is services.ServiceType.WEBHOOK else ""
+    filters = (", ".join(sorted(map(str, names))) or every for names in wanted)
+    known = (each.name, each.type.value, each.state.value, each.destination)
+    return (*known, *filters, moment(each.made_at))
+
+
+def _addresses(of: services.Services, each: Service) -> list[str]:
+    return relays.addresses_of(of.config, each)
 
 
 def _show(of: services.Services, options: Options) -> int:
@@ -187,8 +239,8 @@ def _show(of: services.Services, options: Options) -> int:
     if options.json:
         say_json(told)
         return Exit.DONE
-    days = told.pop("days")
-    for name, value in told.items():
+    days, ingest = told.pop("days"), told.pop("ingest") or {}
+    for name, value in (told | {f"ingest.{each}": ingest[each] for each in ingest}).items():
         shown = value if isinstance(value, str) else _worded(value)
         say(f"{name:<16} {shown}".rstrip())
     if days:
@@ -212,26 +264,27 @@ def _set(of: services.Services, options: Options) -> int:
     wishes = _wishes(options)
     if not wishes:
         raise UsageError("say what is to be changed: --destination, --events …, see --help")
-    return _say_changed(of.change(*_who(options), wishes), "is changed", options)
+    return _say_changed(of, of.change(*_who(options), wishes), "is changed", options)
 
 
 def _pause(of: services.Services, options: Options) -> int:
     made = of.change(*_who(options), {"state": "paused"})
-    return _say_changed(made, "is paused: what happens waits until it is resumed", options)
+    return _say_changed(of, made, "is paused: what happens waits until it is resumed", options)
 
 
 def _resume(of: services.Services, options: Options) -> int:
     made = of.change(*_who(options), {"state": "active"})
-    return _say_changed(made, "goes on within seconds", options)
+    return _say_changed(of, made, "goes on within seconds", options)
 
 
 def _remove(of: services.Services, options: Options) -> int:
     found = of.named(options.account, options.name)
-    question = f"Remove the service {found.name} ({found.destination}), and cancel what waits?"
+    receiver = found.destination or "nobody"
+    question = f"Remove the service {found.name} ({receiver}), and cancel what waits?"
     if not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
     of.delete(*_who(options))
-    words = f"{found.name} is removed: nothing more is sent to {found.destination}"
+    words = f"{found.name} is removed: nothing more is sent to {receiver}"
     members = {"account": options.account, "service": found.name, "removed": True}
     tell(members, words, as_json=options.json)
     return Exit.DONE
@@ -240,7 +293,7 @@ def _remove(of: services.Services, options: Options) -> int:
 def _rotate(of: services.Services, options: Options) -> int:
     made = of.rotate(*_who(options), options.keep)
     words = f"the new secret of {made.service.name}; the old one signs, too, for "
-    return _say_secret(made, words + span(options.keep), options)
+    return _say_secret(of, made, words + span(options.keep), options)
 
 
 def _test(of: services.Services, options: Options) -> int:
@@ -270,14 +323,22 @@ def _seal(_: Options, config: schema.Config, stores: connections.Collections) ->
 def _wishes(options: Options) -> dict[str, Any]:
     """Read what is to be set; None is what no option named."""
     given = {name: getattr(options, name) for name in SETTABLE}
+    given["type"] = getattr(options, "type", None)
     if given["headers"] is not None:
         given["headers"] = dict(given["headers"])
+    named = {name: getattr(options, name) for name in INGEST}
+    ingest = {name.removeprefix("door_"): each for name, each in named.items() if each is not None}
+    if ingest.get("handshake") == "none":
+        ingest["handshake"] = ""
+    given["ingest"] = ingest or None
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _say_secret(made: Made, words: str, options: Options) -> int:
+def _say_secret(of: services.Services, made: Made, words: str, options: Options) -> int:
     if options.json:
-        say_json({**_members(made.service), "secret": made.secret, "hears_from": made.hears_from})
+        say_json(
+            {**_members(of, made.service), "secret": made.secret, "hears_from": made.hears_from}
+        )
         return Exit.DONE
     say(made.secret or "")
     note(f"{words}; its secret is shown this once")
@@ -286,10 +347,10 @@ def _say_secret(made: Made, words: str, options: Options) -> int:
     return Exit.DONE
 
 
-def _say_changed(made: Made, words: str, options: Options) -> int:
-    tell(_members(made.service), f"{made.service.name} {words}", as_json=options.json)
+def _say_changed(of: services.Services, made: Made, words: str, options: Options) -> int:
+    tell(_members(of, made.service), f"{made.service.name} {words}", as_json=options.json)
     return Exit.DONE
 
 
-def _members(service: Service) -> dict[str, Any]:
-    return {"account": service.account, **service_view.members(service)}
+def _members(of: services.Services, service: Service) -> dict[str, Any]:
+    return {"account": service.account, **service_view.members(of, service)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -39,9 +38,13 @@ from service.http.exchange import (
     Route,
     answer,
     come_later,
+    insist_on_host,
+    insist_on_plain_coding,
+    name_in,
     problems,
 )
 from service.http.inbox import InboxRoutes
+from service.http.ingest import RELAYS
 from service.http.lines import LineRoutes
 from service.http.links import LinkRoutes
 from service.http.openapi import with_document
@@ -59,8 +62,6 @@ from service.operator.services import Services
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
-_HOST = re.compile(r"[A-Za-z0-9._:%\[\]-]*")
-
 DEFAULT = Http()
 
 
@@ -74,7 +75,7 @@ def application(
     """Make the application, with all of its routes; without `operations` it is the door alone."""
 
     async def readiness(request: web.Request) -> web.Response:
-        return await _ready(door, operations, known=callers.knows(request))
+        return await _ready(door, operations, request, known=callers.knows(request))
 
     envelope = Envelope(callers)
     elsewhere = {} if operations is None else {PREFIX: envelope.refused}
@@ -122,15 +123,10 @@ def _checking(hosts: tuple[str, ...], callers: Callers) -> Check:
     """Make what refuses a request whatever it asks for, and looks at its signature."""
 
     async def check(request: web.Request) -> None:
-        coding = ",".join(request.headers.getall("Transfer-Encoding", ["chunked"]))
-        if coding.strip().lower() != "chunked":  # the parser takes the last one alone for all
-            why = "send the body chunked or whole, in no other coding"
-            raise Problem(HTTPStatus.NOT_IMPLEMENTED, why)
-        host = request.headers.get("Host", "")
-        if not _HOST.fullmatch(host):  # addresses of links begin with it
-            raise Problem(HTTPStatus.BAD_REQUEST, f"the header Host names no host: {host[:80]!r}")
+        insist_on_plain_coding(request)
+        host = insist_on_host(request)
         if hosts or not callers.need_keys:
-            name = _name_of(host)
+            name = name_in(host)
             if name not in (hosts or LOOPBACK):
                 why = f"{name!r} is not served here: http.hosts lists the names that are"
                 raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
@@ -160,12 +156,6 @@ def _of_another_page(request: web.Request) -> bool:
     return not clicked or request.path.startswith("/v1/")
 
 
-def _name_of(host: str) -> str:
-    """Take the port off a Host header."""
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdecimal() else host).lower().rstrip(".")
-
-
 class Liveness(msgspec.Struct):
     """That the process serves."""
 
@@ -180,6 +170,7 @@ class Readiness(msgspec.Struct):
     spool: Annotated[str | UnsetType, Meta(description="why the spool takes none")] = UNSET
     spooled: Annotated[int | UnsetType | None, Meta(description="requests in the spool")] = UNSET
     redis: Annotated[str | UnsetType, Meta(description="why no operation can be asked for")] = UNSET
+    relays: Annotated[str | UnsetType, Meta(description="why no relay takes requests")] = UNSET
 
 
 _LIVENESS = About("Answer as long as the process serves.", None, {200: Liveness})
@@ -190,18 +181,23 @@ async def _lives(_: web.Request) -> web.Response:
     return answer(Liveness(alive=True))
 
 
-async def _ready(door: Door, operations: Operations | None, *, known: bool) -> web.Response:
+async def _ready(
+    door: Door, operations: Operations | None, request: web.Request, *, known: bool
+) -> web.Response:
     """Answer whether a request would be taken now; with the reasons, for clients that are `known`.
 
     Without Redis it is ready all the same: no other `api` could answer more.
     """
-    health = await door.health()
+    health, refused = await door.health(), ""
+    if relays := request.app.get(RELAYS):
+        refused = await relays.refusal()
     said: dict[str, Any] = {}
     if known:
         said = {"tubes": health.tubes, "spool": health.spool, "spooled": health.spooled}
+        said |= {"relays": refused} if refused else {}
         if operations is not None:
             said["redis"] = await operations.refusal()
-    if health.ready:
+    if health.ready and not refused:
         return answer(Readiness(ready=True, **said))
     raise come_later("nothing durable can be reached", **said)
 
@@ -245,6 +241,9 @@ class FigureRoutes:
         """Write all figures for Prometheus. Raises Problem."""
         self._callers.operator(request)
         kinds, standing = {By.DOOR}, await figures_of_door(self._door)
+        if relays := request.app.get(RELAYS):
+            kinds.add(By.INGEST)
+            standing |= await relays.figures()
         if self._operations is not None:
             kinds.add(By.API)
             standing |= await figures_of_lines(self._operations.standings, self._couriers)

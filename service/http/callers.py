@@ -39,13 +39,17 @@ class Allowance:
         self._room = self._most
         self._at = now
 
-    def wait(self, now: float) -> float:
-        """Take one use; 0.0, or in how many seconds there will be one."""
+    def wait(self, now: float, uses: int = 1) -> float:
+        """Take some uses; 0.0, or in how many seconds there will be so many.
+
+        More than there ever are at once are taken when there are most; what follows waits longer.
+        """
         self._room = min(self._most, self._room + (now - self._at) * self._per_second)
         self._at = now
-        if self._room < 1:
-            return (1 - self._room) / self._per_second
-        self._room -= 1
+        wanted = min(uses, self._most)
+        if self._room < wanted:
+            return (wanted - self._room) / self._per_second
+        self._room -= uses
         return 0.0
 
     def rate_limit_status(self, now: float) -> tuple[int, int, float]:

@@ -134,6 +134,28 @@ def name_of(request: web.BaseRequest | None) -> str:
     return name if _NAME.fullmatch(name) else f"{_START}-{next(_count)}"
 
 
+def insist_on_plain_coding(request: web.BaseRequest) -> None:
+    """Raises Problem for a body that is neither chunked nor whole."""
+    coding = ",".join(request.headers.getall("Transfer-Encoding", ["chunked"]))
+    if coding.strip().lower() != "chunked":  # the parser takes the last one alone for all
+        why = "send the body chunked or whole, in no other coding"
+        raise Problem(HTTPStatus.NOT_IMPLEMENTED, why)
+
+
+def insist_on_host(request: web.BaseRequest) -> str:
+    """Give the header Host; addresses of links begin with it. Raises Problem."""
+    host = request.headers.get("Host", "")
+    if not _HOST.fullmatch(host):
+        raise Problem(HTTPStatus.BAD_REQUEST, f"the header Host names no host: {host[:80]!r}")
+    return host
+
+
+def name_in(host: str) -> str:
+    """Take the port off a Host header."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower().rstrip(".")
+
+
 def finish(response: web.StreamResponse, name: str) -> None:
     """Give an answer the headers that all have; `name` is that of its request."""
     if not response.prepared:
@@ -189,6 +211,7 @@ _DETAILS = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"the body is too large: send {BODY_MOST} bytes at most",
 }
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_HOST = re.compile(r"[A-Za-z0-9._:%\[\]-]*")
 _START = os.urandom(6).hex()
 _count = itertools.count(1)
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import resource
 import signal
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ from service.config.address import host_and_port, is_loopback
 from service.config.machine import calm_the_collector, give_large_blocks_back
 from service.config.schema import Config
 from service.http.application import application
-from service.http.backend.door import open_door
+from service.http.backend.bodies import Bodies
+from service.http.backend.door import open_door, open_relays_door
 from service.http.backend.keyring import Keyring
 from service.http.backend.operations import open_operations
 from service.http.callers import Callers
 from service.http.exchange import Problem, finish, name_of
+from service.http.ingest import RELAYS, Relays
 from service.observe.background import Background
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
@@ -73,6 +76,9 @@ async def until_stopped(config: Config, listen: str, beside: Path, *, door_alone
         callers = Callers(keyring, config.http.per_second, always=always)
         made = application(door, Catalogue(config), callers, config.http, operations)
         runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
+        if door_alone:
+            opening = relaying(config, keyring, beside, background)
+            made[RELAYS] = await closing.enter_async_context(opening)
         await runner.setup()
         closing.push_async_callback(runner.cleanup)
         server = await listening(runner, listen, config.http.connections)
@@ -86,6 +92,21 @@ async def until_stopped(config: Config, listen: str, beside: Path, *, door_alone
         await _either(stopped, background.unfit)
     emit(Event.DOOR_CLOSED, server=listen)
     return not background.unfit.is_set()
+
+
+@contextlib.asynccontextmanager
+async def relaying(
+    config: Config, keyring: Keyring, beside: Path, background: Background
+) -> AsyncIterator[Relays]:
+    """Open what takes foreign requests, with a door of its own, for the `with` block."""
+    door, bodies = open_relays_door(config, beside), Bodies((beside / config.ingest.spool).parent)
+    try:
+        await door.health()  # so that it knows how large a job the servers take
+        async with background.beside("relays", door.empty_spool):
+            yield Relays(config, keyring, door, bodies)
+    finally:
+        bodies.close()
+        await door.close()
 
 
 async def _either(*events: asyncio.Event) -> None:
@@ -110,6 +131,8 @@ async def listening(runner: web.AppRunner, listen: str, most: int) -> asyncio.Se
     loop, connections = asyncio.get_running_loop(), Connections(most)
     server = runner.server
     assert server is not None  # noqa: S101 - it is set up
+    if relays := runner.app.get(RELAYS):
+        relays.stand_before(server)
     host, port = host_and_port(listen)
     return await loop.create_server(
         lambda: ClientConnection(

@@ -23,8 +23,10 @@ from service.operator.keys import Scope
 from service.operator.service_view import members, whole_members
 from service.operator.service_wishes import ServiceChange, ServiceWishes
 from service.operator.services import (
+    Handshake,
     Made,
     Services,
+    ServiceType,
 )
 from tracking.request import NAME
 
@@ -35,12 +37,37 @@ class NewService(ServiceWishes, kw_only=True):
     """A service to be made."""
 
     name: Annotated[_NAMED, Meta(description="its name: 1 to 20 of a-z and 0-9")]
+    type: Annotated[
+        ServiceType,
+        Meta(
+            description="webhook hears of events, relay delivers what other systems send to it, to "
+            "courier a courier pushes; for ever"
+        ),
+    ] = ServiceType.WEBHOOK
+
+
+class IngestNow(msgspec.Struct, kw_only=True):
+    """How a service takes requests: whether there is a token or a secret, but not which."""
+
+    handshake: Handshake
+    status: int
+    body: str
+    per_second: int
+    bytes_per_second: int
+    dedupe_header: str
+    courier: str
+    verify_token: bool
+    push_secret: bool
 
 
 class ServiceNow(msgspec.Struct, kw_only=True):
     """A service. Of its static headers only the names are shown: their values may be secret."""
 
     name: str
+    type: ServiceType
+    addresses: Annotated[
+        list[str], Meta(description="where other systems send to it, of relay and courier services")
+    ]
     line: Annotated[str, Meta(description="its line, as logs and figures name it")]
     destination: str
     events: list[str]
@@ -59,6 +86,7 @@ class ServiceNow(msgspec.Struct, kw_only=True):
     disabled_why: Annotated[
         str, Meta(description="gone: it answered 410; failing: it failed for days; or empty")
     ]
+    ingest: IngestNow | None
 
 
 class DayOfService(msgspec.Struct):
@@ -156,7 +184,7 @@ class ServiceRoutes:
         """List the account's. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
         found = await in_thread(self._services.of, account)
-        return answer(AllServices([ServiceNow(**members(each)) for each in found]))
+        return answer(AllServices([ServiceNow(**members(self._services, each)) for each in found]))
 
     async def one(self, request: web.Request) -> web.Response:
         """Show one. Raises Problem, StoreError."""
@@ -172,7 +200,9 @@ class ServiceRoutes:
         name = wishes.pop("name")
         made = await in_thread(self._services.make, who, who.account, name, wishes)
         said = MadeService(
-            **members(made.service), secret=_secret_of(made), hears_from=made.hears_from
+            **members(self._services, made.service),
+            secret=_secret_of(made),
+            hears_from=made.hears_from,
         )
         response = answer(said, HTTPStatus.CREATED)
         response.headers["Location"] = f"/v1/services/{name}"
@@ -187,7 +217,7 @@ class ServiceRoutes:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"name one of {names}")
         name = request.match_info["name"]
         made = await in_thread(self._services.change, who, who.account, name, wishes)
-        return answer(ServiceNow(**members(made.service)))
+        return answer(ServiceNow(**members(self._services, made.service)))
 
     async def delete(self, request: web.Request) -> web.Response:
         """Delete one; what is open for it is cancelled. Raises Problem, StoreError."""

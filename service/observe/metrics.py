@@ -27,6 +27,7 @@ class By(StrEnum):
     WORKER = "worker"
     DOOR = "api and ingest"
     API = "api"
+    INGEST = "ingest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,26 @@ VIOLATIONS = _counter(
     "slug limit",
     "Calls that left although a limit forbade it (`rate`, `concurrency`), judged by what workers "
     "measured. Stays 0.",
+)
+
+RELAYED = _counter(
+    By.INGEST,
+    "tracker_relayed_requests_total",
+    "outcome",
+    "What was sent to relays: `taken`, `spooled`, `handshake`, `forged` (a label that was never "
+    "made), `limited` (429), `refused` (other 4xx), `unavailable` (5xx).",
+)
+RELAYED_SPOOLED = _gauge(
+    By.INGEST,
+    "tracker_relayed_spooled_requests",
+    "",
+    "Of them those in the spool of this machine; none when it fails.",
+)
+RELAYED_WAITING = _gauge(
+    By.INGEST,
+    "tracker_relayed_waiting_bytes",
+    "",
+    "Bytes of those that this door has put and no worker has taken, as far as it can tell.",
 )
 
 METRICS = tuple(each for each in list(vars().values()) if isinstance(each, Metric))

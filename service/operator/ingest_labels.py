@@ -24,7 +24,7 @@ INGEST_KEY = "ingest"
 
 _HAVE_LABELS = {"$in": [ServiceType.RELAY.value, ServiceType.COURIER.value]}
 
-_READ = {name: 1 for name in ("account", "name")} | {
+_READ = dict.fromkeys(("account", "name"), 1) | {
     f"ingest.{each.name}": 1 for each in fields(Ingest) if each.name != "push_secret"
 }
 """A door verifies no pushes, so that it reads no secret for that."""
@@ -33,7 +33,8 @@ _READ = {name: 1 for name in ("account", "name")} | {
 def ingest_key(stores: Collections) -> bytes:
     """Give the key of ingest labels; made here where there is none. Raises PyMongoError."""
     made = {"key": secrets.token_bytes(KEY_BYTES)}
-    while True:
+    found: Document | None = None
+    while found is None:
         try:
             found = stores.keys.find_one_and_update(
                 {"_id": INGEST_KEY},
@@ -43,7 +44,7 @@ def ingest_key(stores: Collections) -> bytes:
             )
         except DuplicateKeyError:  # somebody else made it at the same time
             continue
-        return bytes(found["key"])
+    return bytes(found["key"])
 
 
 def key_in(document: Document) -> bytes:

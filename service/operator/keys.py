@@ -15,6 +15,7 @@ from enum import StrEnum
 import msgspec
 
 from service.operator.signatures import Signing
+from service.worker.deliveries.service import Ingest
 from tracking.request import Account
 
 PREFIX_CHARACTERS = 15
@@ -49,9 +50,15 @@ class Key(msgspec.Struct, frozen=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """All keys of a moment. Made by `keys_of`; `known` holds also those that have ended."""
+    """All keys of a moment. Made by `keys_of`; `known` holds also those that have ended.
+
+    `ingest_key`: of ingest labels, b"" where none was made. `ingests`: how services take requests,
+    by their labels.
+    """
 
     known: dict[str, Key] = {}
+    ingest_key: bytes = b""
+    ingests: dict[str, Ingest] = {}
 
     def find(self, text: str, now: float) -> Key | None:
         """Recognize a key that works at `now` (Unix time); None for anything else."""

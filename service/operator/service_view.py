@@ -10,6 +10,7 @@ import datetime as dt
 
 from service.operator.connections import Collections
 from service.operator.deliveries import number_in
+from service.operator.relays import addresses_of, ingest_members
 from service.operator.services import Services
 from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.health_notes import failing_since_in
@@ -33,18 +34,22 @@ ERRORS_MOST = 5
 """The last failed attempts that are shown of a service."""
 
 
-def members(service: Service) -> Document:
+def members(services: Services, service: Service) -> Document:
     """Make the members that an account sees of its service: no secret, and no header's value.
 
-    `disabled_at` and `disabled_why` are beside them where it was switched off.
+    `disabled_at` and `disabled_why` are beside them where it was switched off. `addresses`: where
+    it takes requests.
     """
     document = document_of(service)
-    hidden = ("_id", "account", "secrets", "headers")
+    hidden = ("_id", "account", "secrets", "headers", "ingest")
     return {
         "name": service.name,
+        "type": service.type.value,
         "line": service.line,
+        "addresses": addresses_of(services.config, service),
         **{name: each for name, each in document.items() if name not in hidden},
         "headers": sorted(document["headers"]),
+        "ingest": ingest_members(service),
     }
 
 
@@ -60,7 +65,7 @@ def whole_members(services: Services, account: Account, name: str) -> Document:
     today = beginning(dt.datetime.now(dt.UTC), DAY)
     days = days_of(stores.statistics, [service.id], [today - count * DAY for count in range(DAYS)])
     kept = stores.services.find_one({"_id": service.id}, {"health": 1}) or {}
-    return members(service) | {
+    return members(services, service) | {
         "open": _waiting(stores, service, DeliveryState.OPEN),
         "held": _waiting(stores, service, DeliveryState.HELD),
         "failing_since": failing_since_in(kept),

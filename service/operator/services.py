@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import random
-import secrets as randomness
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -33,22 +32,29 @@ from service.config.schema import Config
 from service.operator.accounts import NotDone, insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, redis_of
-from service.operator.service_wishes import BadWish, Wishes, new_sealing_key, read_wishes
-from service.worker.deliveries.body import event_document, standard
-from service.worker.deliveries.delivery import Delivery, event_id
+from service.operator.relays import new_ingest, seal, test_event
+from service.operator.service_wishes import (
+    BadWish,
+    Wishes,
+    new_sealing_key,
+    read_type,
+    read_wishes,
+)
+from service.worker.deliveries.delivery import Delivery
 from service.worker.deliveries.delivery import document_of as delivery_document
 from service.worker.deliveries.keeping import BATCH, PERIOD_SECONDS, cancel_some
 from service.worker.deliveries.outbox import delivery_of
 from service.worker.deliveries.secret_box import BadKeys, SecretBox, Unreadable
 from service.worker.deliveries.service import (
+    Handshake,
     Service,
     ServiceState,
+    ServiceType,
     document_of,
     new_service_id,
     service_in,
 )
 from service.worker.deliveries.signing import new_secret
-from service.worker.results.change import EventName
 from service.worker.results.database import (
     Document,
     indexes_for,
@@ -61,7 +67,7 @@ from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import DELIVERY, Line
 from tracking.request import NAME, Account
 
-__all__ = ["BadWish", "Service", "new_sealing_key"]
+__all__ = ["BadWish", "Handshake", "Service", "ServiceType", "new_sealing_key"]
 
 WAIT_SECONDS = 5.0
 """How long a maker waits until every process knows a service: a sweep, mostly."""
@@ -117,7 +123,7 @@ class Services:
     """The services of all accounts. Everything raises PyMongoError, and NotDone with the fix."""
 
     def __init__(self, config: Config, stores: Collections) -> None:
-        self._config = config
+        self.config = config
         self.stores = stores
 
     def of(self, account: Account) -> list[Service]:
@@ -137,13 +143,14 @@ class Services:
         with self._recorded(who, "service make", account, name, wishes) as outcome:
             if not NAME.fullmatch(name):
                 raise BadWish("name", "write 1 to 20 of a-z and 0-9")
-            if "destination" not in wishes:
-                raise BadWish("destination", "say where deliveries go: https://…")
             insist_on(self.stores, account)
-            box, wished = _box_of(self._config), read_wishes(self._config, account, wishes)
-            secret, document = new_secret(), self._plain(account, name)
-            document |= wished | _secrets([box.closed(secret, document["_id"])])
-            make_indexes(self.stores.services, indexes_for(names_of(self._config))["services"])
+            service, box = self._plain(account, name, read_type(wishes)), _box_of(self.config)
+            settable = {each: wish for each, wish in wishes.items() if each != "type"}
+            wished, secret = read_wishes(self.config, service, settable, is_new=True), new_secret()
+            ingest = seal(box, service.id, wished.pop("ingest", {}))
+            document = document_of(service) | wished | _secrets([box.closed(secret, service.id)])
+            document["ingest"] |= ingest
+            make_indexes(self.stores.services, indexes_for(names_of(self.config))["services"])
             self._insert(account, document)
             outcome["service"] = document["_id"]
             try:
@@ -156,11 +163,17 @@ class Services:
     def change(self, who: Operator, account: Account, name: str, wishes: Wishes) -> Made:
         """Change what is named. A service that is made active goes on at once."""
         with self._recorded(who, "service change", account, name, wishes):
-            wished = read_wishes(self._config, account, wishes)
+            service = self.named(account, name)
+            wished = read_wishes(self.config, service, wishes)
             if not wished:
-                return Made(self.named(account, name))
+                return Made(service)
+            if ingest := wished.pop("ingest", {}):
+                sealed = seal(_box_of(self.config), service.id, ingest)
+                wished |= {f"ingest.{each}": value for each, value in sealed.items()}
             changed = self.stores.services.find_one_and_update(
-                _live(account, name), {"$set": wished}, return_document=ReturnDocument.AFTER
+                _live(account, name) | {"_id": service.id},
+                {"$set": wished},
+                return_document=ReturnDocument.AFTER,
             )
             if changed is None:
                 raise _unknown(name)
@@ -192,7 +205,7 @@ class Services:
     ) -> Made:
         """Make a new secret; those of before sign beside it for so long."""
         with self._recorded(who, "service secret rotate", account, name):
-            box, secret = _box_of(self._config), new_secret()
+            box, secret = _box_of(self.config), new_secret()
             while True:
                 service, now = self.named(account, name), stored_now()
                 ends_at = now + dt.timedelta(seconds=keep_seconds)
@@ -218,14 +231,9 @@ class Services:
         """Have an event delivered that says of itself that it is a test."""
         with self._recorded(who, "service test", account, name) as outcome:
             service, now = self.named(account, name), stored_now()
-            change, event = randomness.token_hex(16), EventName.PARCEL_CHANGED
-            written = event_document(
-                name=event_id(change, event),
-                account=account,
-                event=event,
-                at=now,
-                bodies={service.format: standard(event, now, {"test": True})},
-            )
+            if not service.destination:
+                raise ServiceConflict(f"{name} has no destination: nothing is delivered for it")
+            change, written = test_event(self.config, service, now)
             made = delivery_of(change, written, service)
             self.stores.events.insert_one(written)
             self.stores.deliveries.insert_one(delivery_document(made))
@@ -238,24 +246,25 @@ class Services:
         target: Document = {"account": account, "service": name}
         if wishes is not None:
             target["set"] = sorted(wishes)
-            target |= {each: wishes[each] for each in ("state", "events") if each in wishes}
+            told = wishes.keys() & {"state", "events", "type"}
+            target |= {each: wishes[each] for each in sorted(told)}
         return recorded(self.stores.audit, who, act, target)
 
-    def _plain(self, account: Account, name: str) -> Document:
-        webhooks = self._config.webhooks
-        return document_of(
-            Service(
-                new_service_id(),
-                account,
-                name,
-                "",
-                (),
-                made_at=stored_now(),
-                concurrent=webhooks.concurrent,
-                per_second=webhooks.per_second,
-                attempts=webhooks.attempts,
-                timeout_seconds=webhooks.timeout_seconds,
-            )
+    def _plain(self, account: Account, name: str, kind: ServiceType) -> Service:
+        webhooks = self.config.webhooks
+        return Service(
+            new_service_id(),
+            account,
+            name,
+            "",
+            (),
+            made_at=stored_now(),
+            concurrent=webhooks.concurrent,
+            per_second=webhooks.per_second,
+            attempts=webhooks.attempts,
+            timeout_seconds=webhooks.timeout_seconds,
+            type=kind,
+            ingest=new_ingest(self.stores, kind, account, name),
         )
 
     def _insert(self, account: Account, document: Document) -> None:
@@ -274,7 +283,7 @@ class Services:
 
     def _place(self, account: Account) -> Document:
         """Find a free place among those that an account has, and the next of today."""
-        webhooks, services = self._config.webhooks, self.stores.services
+        webhooks, services = self.config.webhooks, self.stores.services
         taken = {each.get("slot") for each in services.find(_live(account), {"slot": 1})}
         slot = next((each for each in range(webhooks.services_most) if each not in taken), None)
         # More than may be are there where the setting was lowered.
@@ -296,6 +305,7 @@ class Services:
             "deleted_at": stored_now(),
             "secrets": [],
             "headers": {},
+            "ingest.push_secret": "",
         }
         ended = self.stores.services.update_many(which, {"$set": gone, "$unset": {"live": ""}})
         return ended.modified_count
@@ -319,7 +329,7 @@ class Services:
         revision, now = note_change(self.stores.limits), stored_now()
 
         async def announce() -> tuple[str, ...]:
-            async with redis_of(self._config) as redis:
+            async with redis_of(self.config) as redis:
                 await _revise(redis, service.line, revision, goes_on=goes_on)
                 return await heard_by_all(redis, revision) if waits else ()
 
@@ -342,30 +352,33 @@ def seal_again(config: Config, stores: Collections, who: Operator) -> tuple[int,
         box, sealed, closed = _box_of(config), 0, 0
         for document in stores.services.find(_EVERY_LIVE):
             service = service_in(document)
-            again = _sealed_again(box, service)
-            closed += sum(text is None for text in again)
-            for before, text in zip(service.secrets, again, strict=True):
-                if text is not None and text != before.text:
+            for where, path, text in _sealed_texts(service):
+                again = _sealed_again(box, service.id, text)
+                closed += again is None
+                if again not in {None, text}:
                     # By itself: the service may be given a new secret at the same time.
-                    which = {"_id": service.id, "secrets.text": before.text}
-                    done = stores.services.update_one(which, {"$set": {"secrets.$.text": text}})
+                    which = {"_id": service.id, where: text}
+                    done = stores.services.update_one(which, {"$set": {path: again}})
                     sealed += done.modified_count
         note_change(stores.limits)
         outcome |= {"sealed": sealed, "closed": closed}
     return sealed, closed
 
 
-def _sealed_again(box: SecretBox, service: Service) -> list[str | None]:
-    """Encrypt the secrets of a service by the first key; None where no key opens one."""
-    again = list[str | None]()
-    for each in service.secrets:
-        try:
-            plain = box.opened(each.text, service.id)
-        except Unreadable:
-            again.append(None)
-        else:
-            again.append(each.text if box.is_current(each.text) else box.closed(plain, service.id))
-    return again
+def _sealed_texts(service: Service) -> list[tuple[str, str, str]]:
+    """List the secrets of a service, each with where it is found and where it is set."""
+    texts = [("secrets.text", "secrets.$.text", each.text) for each in service.secrets]
+    path = "ingest.push_secret"
+    return texts + [(path, path, each) for each in [service.ingest.push_secret] if each]
+
+
+def _sealed_again(box: SecretBox, owner: str, text: str) -> str | None:
+    """Encrypt a secret by the first key; None where no key opens it."""
+    try:
+        plain = box.opened(text, owner)
+    except Unreadable:
+        return None
+    return text if box.is_current(text) else box.closed(plain, owner)
 
 
 async def heard_by_all(

@@ -7,6 +7,7 @@ are written on standard output too: a second copy, wherever logs are kept.
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import os
 import select
@@ -19,6 +20,7 @@ from typing import NamedTuple
 from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
+from service.worker.deliveries.foreign_request import decode_foreign
 from service.worker.tubes.envelope import decode_request, encode_payload
 from service.worker.tubes.payload import read_strictly
 from tracking.errors import MalformedJob, SpoolDown
@@ -271,8 +273,9 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-MARK = b'{"spooled":'
-"""What such a line begins with; a log's own prefix may stand before it."""
+MARK, RELAYED_MARK = b'{"spooled":', b'{"relayed":'
+"""What such lines begin with; a log's own prefix may stand before it. A relayed request is its job,
+in base64."""
 
 STUCK_MS = 1_000
 """How long the reader of standard output may take nothing before lines are given up."""
@@ -280,9 +283,19 @@ STUCK_MS = 1_000
 
 def write_lines(bodies: Iterable[bytes], descriptor: int = 1) -> bool:
     """Write a line for each job, whole; false where nobody takes them, and some were left out."""
+    return _write((b"%b%b}\n" % (MARK, body) for body in bodies), descriptor)
+
+
+def write_relayed_lines(jobs: Iterable[bytes], descriptor: int = 1) -> bool:
+    """Write a line for each job of a relayed request, as `write_lines` does."""
+    lines = (b'%b"%b"}\n' % (RELAYED_MARK, base64.b64encode(job)) for job in jobs)
+    return _write(lines, descriptor)
+
+
+def _write(lines: Iterable[bytes], descriptor: int) -> bool:
     waiting = select.poll()
     waiting.register(descriptor, select.POLLOUT)
-    for piece in _pieces(bodies):
+    for piece in _pieces(lines):
         left = piece
         while left:
             try:
@@ -294,14 +307,28 @@ def write_lines(bodies: Iterable[bytes], descriptor: int = 1) -> bool:
     return True
 
 
-def saved_in(lines: Iterable[bytes], name: str, catalogue: Catalogue) -> Iterator[Sendable | Bad]:
+class Relayed(NamedTuple):
+    """A relayed request that may be put, also again, as `id` is the door's; `job` is its job."""
+
+    id: str
+    label: str
+    job: bytes
+
+
+def saved_in(
+    lines: Iterable[bytes], name: str, catalogue: Catalogue
+) -> Iterator[Sendable | Relayed | Bad]:
     """Find the requests in saved output; all its other lines are passed over."""
     for index, line in enumerate(lines, start=1):
-        start = line.find(MARK)
-        if start < 0:
+        starts = line.find(MARK), line.find(RELAYED_MARK)
+        if max(starts) < 0:
             continue
         try:
-            job = read_strictly(line[start:].rstrip())["spooled"]
+            read = read_strictly(line[max(starts) :].rstrip())
+            if "relayed" in read:
+                yield _relayed_in(read["relayed"])
+                continue
+            job = read["spooled"]
             body = encode_payload(job["payload"], job.get("meta") or {})
             request = decode_request(body, catalogue.resolve)
         except (
@@ -318,11 +345,16 @@ def saved_in(lines: Iterable[bytes], name: str, catalogue: Catalogue) -> Iterato
         yield Sendable(request.id or "", request.slug, request.number, body, index)
 
 
-def _pieces(bodies: Iterable[bytes]) -> Iterator[bytes]:
+def _relayed_in(text: str) -> Relayed:
+    job = base64.b64decode(text, validate=True)
+    request = decode_foreign(job)
+    return Relayed(request.id, str(request.label), job)
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Join lines to what a pipe takes whole: other processes write to it too."""
     piece = b""
-    for body in bodies:
-        line = b"%b%b}\n" % (MARK, body)
+    for line in lines:
         if piece and len(piece) + len(line) > LINE_MOST:
             yield piece
             piece = b""

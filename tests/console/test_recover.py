@@ -13,7 +13,16 @@ import pytest
 import redis
 from command_line import Run, bodies
 
-from service.operator.spool import write_lines
+from devstack.servers import Server
+from service.operator.spool import write_lines, write_relayed_lines
+from service.worker.deliveries.foreign_request import (
+    BODY_MOST,
+    ForeignRequest,
+    encode_foreign,
+    new_request_id,
+)
+from service.worker.deliveries.ingest_label import new_label, parse_label
+from tracking.request import MAIN
 
 JOBS = [
     {
@@ -23,6 +32,7 @@ JOBS = [
     }
     for number in range(3)
 ]
+LABEL = str(new_label(MAIN, "erp", b"k" * 32))
 LOGGED = b'{"ts":"2026-11-22T07:46:50.818Z","level":"info","event":"door is open"}\n'
 
 
@@ -62,6 +72,39 @@ def test_it_reads_standard_input_and_only_lists_in_a_dry_run(
 
     assert run("recover", stdin=text).code == 0
     assert bodies(tube) == JOBS
+
+
+def test_requests_to_relays_are_put_as_they_were_once_each_and_whole(
+    run: Run, tube: greenstalk.Client[bytes], beanstalkd: Server, tmp_path: Path
+) -> None:
+    largest, other = foreign(b"\x00\xff\n" * (BODY_MOST // 3)), foreign(b"")
+    file = tmp_path / "out"
+    with file.open("wb") as out:
+        assert write_relayed_lines([largest, other, largest], out.fileno())
+        assert write_lines([json.dumps(JOBS[0]).encode()], out.fileno())
+        out.write(b'{"relayed":"AA\n')
+
+    dry = run("recover", "--dry-run", "--json", str(file))
+    done = run("recover", str(file))
+
+    assert [each.get("label") for each in dry.json] == [LABEL, LABEL, None]
+    assert (done.code, "3 requests put" in done.err, "5: the line" in done.err) == (1, True, True)
+    assert bodies(tube) == [JOBS[0]]
+    address = (beanstalkd.host, beanstalkd.port)
+    with greenstalk.Client(address, encoding=None, watch="webhooks") as webhooks:
+        put = [webhooks.reserve(timeout=0).body for _ in range(2)]
+        assert put == [largest, other]
+        with pytest.raises(greenstalk.TimedOutError):
+            webhooks.reserve(timeout=0)
+
+
+def foreign(body: bytes) -> bytes:
+    """The job of a request to a relay."""
+    label = parse_label(LABEL)
+    assert label
+    at = dt.datetime(2026, 11, 26, tzinfo=dt.UTC)
+    url = f"https://in.example/{LABEL}"
+    return encode_foreign(ForeignRequest(new_request_id(), label, at, "POST", "/", url, (), body))
 
 
 def test_what_is_no_request_is_named_and_left_out(run: Run, tube: greenstalk.Client[bytes]) -> None:

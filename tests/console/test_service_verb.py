@@ -270,3 +270,50 @@ def test_secrets_are_encrypted_by_a_new_key_so_that_the_old_one_can_be_taken_out
     assert (without.code, "opened by none of the keys: 1" in without.err) == (1, True)
     assert (done.code, "encrypted by the first key: 1" in done.err) == (0, True)
     assert SecretBox.of(new).opened(kept["secrets"][0]["text"], kept["_id"]) == secret
+
+
+def test_a_relay_is_made_by_its_options_and_says_where_it_takes_requests(
+    run: Run, collections: Any
+) -> None:
+    options = ("--type", "relay", "--handshake", "slack", "--verify-token", "token-4711")
+    answer = ("--answer", "ok", "--answer-status", "200", "--dedupe-header", "X-Event")
+    rates = ("--door-per-second", "5", "--door-bytes-per-second", "4096")
+    done = run("service", "add", "orders", URL, *options, *answer, *rates)
+
+    [kept] = collections.services.find()
+    address = f"http://127.0.0.1:8081/in/main-orders-{kept['ingest']['random']}/"
+    assert done.code == 0
+    assert f"it takes requests at {address}" in done.err
+    ingest = kept["ingest"]
+    assert (ingest["handshake"], ingest["body"], ingest["status"]) == ("slack", "ok", 200)
+    assert (ingest["per_second"], ingest["bytes_per_second"]) == (5, 4_096)
+    assert address in run("service", "list").out
+    shown = run("service", "show", "orders").out
+    assert address in shown
+    assert "token-4711" not in shown
+    [told] = run("service", "list", "--json").json
+    assert (told["type"], told["addresses"]) == ("relay", [address])
+    assert told["ingest"]["dedupe_header"] == "X-Event"
+
+
+def test_a_courier_service_is_made_without_a_destination_and_changed(
+    run: Run, collections: Any
+) -> None:
+    secret = ("--push-secret", "s1")
+    done = run("service", "add", "dhl", "--type", "courier", "--courier", "dhl", *secret)
+
+    assert (done.code, len(done.lines)) == (0, 1)
+    assert run("service", "set", "dhl", "--handshake", "none", "--push-secret", "").code == 0
+    [kept] = collections.services.find()
+    assert (kept["type"], kept["destination"]) == ("courier", "")
+    assert (kept["ingest"]["courier"], kept["ingest"]["push_secret"]) == ("dhl", "")
+    assert run("service", "remove", "dhl", "--yes").code == 0
+
+
+def test_what_a_type_has_not_is_refused_on_the_command_line(run: Run, collections: Any) -> None:
+    refused = run("service", "add", "orders", URL, "--type", "relay", "--events", "parcel.changed")
+    lacks = run("service", "add", "orders")
+
+    assert "a service of type relay has none" in refused.err
+    assert "destination" in lacks.err
+    assert collections.services.count_documents({}) == 0

@@ -75,6 +75,9 @@ async def test_a_service_is_made_as_the_settings_say_where_nothing_else_is_named
         "state": "active",
         "disabled_at": None,
         "disabled_why": "",
+        "type": "webhook",
+        "addresses": [],
+        "ingest": None,
     }
 
 
@@ -412,3 +415,28 @@ async def test_every_curl_command_is_answered_as_the_page_says(api: Client) -> N
         if words[-1].endswith("/test"):
             delivery = json.loads(text)["delivery"]
     assert typed > 10
+
+
+async def test_a_relay_is_made_over_http_and_shows_no_token(api: Client) -> None:
+    ingest = {"handshake": "meta", "verify_token": "token-4711", "dedupe_header": "X-Event"}
+
+    told = await made(api, type="relay", ingest=ingest)
+    refusal = await api.patch(ONE, json={"events": ["parcel.changed"]})
+    changed = await (await api.patch(ONE, json={"ingest": {"status": 200}})).json()
+
+    [now] = await listed(api)
+    assert now["type"] == "relay"
+    assert [each.startswith("http://127.0.0.1:8081/in/main-orders-") for each in now["addresses"]]
+    assert now["ingest"]["verify_token"] is True
+    assert "token-4711" not in str(told) + str(now)
+    assert refusal.status == 422
+    assert (await refusal.json())["parameter"] == "events"
+    assert changed["ingest"] == now["ingest"]
+    assert (changed["ingest"]["status"], changed["ingest"]["handshake"]) == (200, "meta")
+
+
+async def test_what_is_wrong_of_ingest_is_named_as_a_parameter(api: Client) -> None:
+    response = await api.post("/v1/services", json=ORDERS | {"ingest": {"status": 200}})
+
+    assert response.status == 422
+    assert (await response.json())["parameter"] == "ingest"

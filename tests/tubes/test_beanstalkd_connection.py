@@ -18,7 +18,7 @@ from service.worker.tubes import connection
 from service.worker.tubes.blocking import Timeouts
 from service.worker.tubes.connection import AHEAD_MOST, TOGETHER_SECONDS, Client, Reply, Verb
 from service.worker.tubes.held import USUAL, YOUNG, ReservingClient, Touches
-from service.worker.tubes.put_servers import PutClient, PutOptions
+from service.worker.tubes.put_client import PutClient, PutOptions
 from tracking.errors import TubesDown
 
 

@@ -17,7 +17,7 @@ from devstack.servers import Server
 from service.worker.tubes import connection
 from service.worker.tubes.blocking import Timeouts
 from service.worker.tubes.connection import TOGETHER_SECONDS
-from service.worker.tubes.put_servers import ENOUGH, PutClient, PutOptions, PutRefused
+from service.worker.tubes.put_client import ENOUGH, PutClient, PutOptions, PutRefused
 from tracking.errors import TubesDown
 
 

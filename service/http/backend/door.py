@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,7 +37,8 @@ from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
 from service.operator.put import Sendable
-from service.operator.spool import Spool, Spooled, write_lines
+from service.operator.spool import Spool, Spooled, write_lines, write_relayed_lines
+from service.worker.deliveries.foreign_request import JOB_MOST, WEBHOOKS_TUBE
 from service.worker.results.connection import Batches
 from service.worker.tubes.blocking import Timeouts
 from service.worker.tubes.envelope import REQUESTS_TUBE
@@ -91,6 +92,8 @@ class Tube:
 
 
 REQUESTS = Tube()
+
+RELAYED = Tube(WEBHOOKS_TUBE, write_relayed_lines, last=True, job_most=JOB_MOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +174,28 @@ class Door:
         """What is put and stands in the spool still, in its order."""
 
     async def take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
-        """Make requests durable; tells of each whether it is in the spool.
+        """Make requests durable, as `take_jobs` does."""
+        spooled = await self.take_jobs([each.body for each in requests])
+        if self._note:
+            self._note(requests)
+        return spooled
+
+    async def take_jobs(self, bodies: Sequence[bytes]) -> Sequence[bool]:
+        """Make jobs durable; tells of each whether it is in the spool.
 
         Raises SpoolDown: some of them are durable nowhere. Others may be put; with their ids they
         may be given again. Raises TooSlow: none is put.
         """
-        if self._waiting and self._waiting + len(requests) > TAKEN_MOST:
+        if self._waiting and self._waiting + len(bodies) > TAKEN_MOST:
             raise TooSlow(f"{self._waiting} requests wait to be durable, {TAKEN_MOST} at most may")
         waits = object()
         self._taking[waits] = time.monotonic()
-        self._waiting += len(requests)
+        self._waiting += len(bodies)
         try:
-            return await self._take(requests)
+            return await self._take(bodies)
         finally:
             del self._taking[waits]
-            self._waiting -= len(requests)
+            self._waiting -= len(bodies)
 
     def insist_on_pace(self) -> None:
         """Raises TooSlow where a request would wait for long: better told so than kept waiting."""
@@ -199,8 +209,7 @@ class Door:
         known = list(self._servers.job_mosts().values())
         return None if None in known else max(filter(None, known))
 
-    async def _take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
-        bodies = [each.body for each in requests]
+    async def _take(self, bodies: Sequence[bytes]) -> Sequence[bool]:
         spooled = [False] * len(bodies)
         try:
             await self._put_all(bodies)
@@ -208,8 +217,6 @@ class Door:
             spooled = [place is None for place in error.placed]
             left = [body for body, alone in zip(bodies, spooled, strict=True) if alone]
             await self._keeping.submit(_NotTaken(left, error))
-        if self._note:
-            self._note(requests)
         return spooled
 
     async def empty_spool(self) -> None:
@@ -349,3 +356,10 @@ def open_door(config: Config, spool: Path, note: Note | None = None, tube: Tube 
     servers, durable = config.beanstalkd.servers, not config.beanstalkd.allow_loss
     put_servers = PutServers(servers, TIMEOUTS, durable=durable)
     return Door(put_servers, Spool(spool, config.ingest.spool_mib), tube, note)
+
+
+def open_relays_door(config: Config, beside: Path) -> Door:
+    """Open the door for foreign requests, whose spool lies beside that for requests."""
+    spool = beside / config.ingest.spool
+    tube = replace(RELAYED, bytes_most=config.ingest.tube_mib << 20)
+    return open_door(config, spool.with_stem(f"{spool.stem}-webhooks"), tube=tube)

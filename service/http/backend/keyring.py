@@ -1,5 +1,8 @@
 """The keys that a door knows: read from MongoDB again and again, and kept in a file beside it.
 
+Beside them it has what a door must know of relays: the key of ingest labels, and how services take
+requests. One whose label is younger than the last look is saved all the same.
+
 While MongoDB is away those of the file count; all doors of a machine share it. A revoked key works
 until the next look, LOOK_SECONDS later at most while MongoDB answers. Slugs need no such copy:
 they stand in the configuration, which each process reads when it starts.
@@ -21,6 +24,7 @@ from service.observe.events import Event
 from service.observe.log import emit
 from service.operator import connections
 from service.operator.accounts import read_key
+from service.operator.ingest_labels import ingests_of, key_in
 from service.operator.keys import Key, Keys, keys_of
 from service.worker.results.database import Collections, names_of, open_client
 from service.worker.results.failure import mongodb_down
@@ -57,7 +61,7 @@ class Keyring:
         """Look once. Raises ResultsDown, and then what was known counts on; KeysDown."""
         loop = asyncio.get_running_loop()
         self.keys = await loop.run_in_executor(self._thread, self._ask)
-        if self.keys != self._in_file and (self.keys.known or self._in_file):
+        if self.keys != (self._in_file or Keys()):
             await loop.run_in_executor(self._thread, self._write_file, self.keys)
 
     async def keep_fresh(self) -> None:
@@ -88,10 +92,11 @@ class Keyring:
                     self._names.uri, timeoutMS=connections.PATIENCE_MS, serverMonitoringMode="poll"
                 )
                 self._stores = Collections(client, self._names)
-            found = list(self._stores.keys.find())
+            found, ingests = list(self._stores.keys.find()), ingests_of(self._stores)
         except PyMongoError as error:
             raise mongodb_down(error) from error
-        return keys_of(key for each in found for key in read_key(each))
+        known = keys_of(key for each in found for key in read_key(each)).known
+        return Keys(known, b"".join(map(key_in, found)), ingests)
 
     def _read_file(self) -> None:
         try:

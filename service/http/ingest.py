@@ -1,0 +1,352 @@
+"""Foreign requests: what other systems send to relays, saved at once and answered when durable.
+
+A request comes in under an ingest label: at a host below `[ingest] domain`, or below the path
+`/in/`. A label that nobody was given is 404 before anything of the body is read, and leaves no
+trace but a count. All else is in front of the routes, which such a host never reaches.
+
+======= ============================================================================================
+status  of a request under a genuine label
+======= ============================================================================================
+202     it is durable (or the status that its service wants); 200: a handshake (handshakes.py)
+4xx     nobody could deliver it: its form, its size; or its service's rate is used up (429)
+503     nothing takes it now; where that is sure only after the body came, standard output has it
+======= ============================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from service.config.schema import Config
+from service.http.backend.bodies import Bodies, Body
+from service.http.backend.door import Door, TooSlow
+from service.http.backend.keyring import Keyring
+from service.http.callers import Allowance
+from service.http.exchange import (
+    BODY_SECONDS,
+    JSON,
+    Problem,
+    come_later,
+    finish,
+    insist_on_host,
+    insist_on_plain_coding,
+    name_in,
+    name_of,
+)
+from service.http.handshakes import answer_of
+from service.observe.counts import Key
+from service.observe.log import emit_unexpected
+from service.observe.metrics import RELAYED, RELAYED_SPOOLED, RELAYED_WAITING
+from service.worker.deliveries.foreign_request import (
+    BODY_MOST,
+    HEAD_MOST,
+    ForeignRequest,
+    encode_foreign,
+    new_request_id,
+)
+from service.worker.deliveries.ingest_label import PATH, IngestLabel, is_genuine, parse_label
+from service.worker.deliveries.service import NO_INGEST, Ingest
+from tracking.errors import StoreError
+
+BODY_TEXT_MOST = 1_024
+"""Bytes of an answer."""
+
+_SANDBOX = {"Content-Security-Policy": "sandbox"}
+_TEXT = "text/plain"
+_END = re.compile(r"[/?#]")
+_TARGET = re.compile(r"/[!\"$-~]*")
+"""What may stand in a request's line as it is; all else is sent percent-encoded."""
+
+_SLASH, _DOT = r"(?:[/\\]|%2f|%5c)", r"(?:\.|%2e)"
+_DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)
+"""A segment of dots alone, also where a server that takes the path apart would make it one."""
+
+_ENDS_AT_A_HOP = frozenset(
+    {"connection", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+_NO_METHODS = frozenset({"CONNECT", "TRACE"})
+
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Addressed(NamedTuple):
+    """Where a request goes: the text in the place of a label, and the target behind it."""
+
+    label: str
+    target: str
+
+
+class _Rate(NamedTuple):
+    """What is left of a service's rates, by these settings."""
+
+    ingest: Ingest
+    requests: Allowance
+    bytes: Allowance
+
+
+class Relays:
+    """Takes foreign requests, for one event loop; hands all others to `others`."""
+
+    def __init__(self, config: Config, keyring: Keyring, door: Door, bodies: Bodies) -> None:
+        public = urlsplit(config.http.public_url).hostname
+        self.others: Handle = _nobody
+        self._own = frozenset(config.http.hosts) | ({public} if public else set())
+        self._below = f".{config.ingest.domain}" if config.ingest.domain else None
+        self._keyring = keyring
+        self._door = door
+        self.bodies = bodies
+        self._rates: dict[str, _Rate] = {}
+        self._outcomes: Counter[str] = Counter()
+
+    def stand_before(self, server: web.Server) -> None:
+        """Take what a server reads, and hand on to its own handler what is not ours."""
+        self.others, server.request_handler = server.request_handler, self.answer
+
+    async def refusal(self) -> str:
+        """Say why no foreign request would be taken now; "" where no relay was ever made."""
+        if not self._keyring.keys.ingest_key:
+            return ""
+        health = await self._door.health()
+        return "" if health.ready else health.small or f"{health.tubes}; {health.spool}"
+
+    async def figures(self) -> dict[Key, float]:
+        """Measure what was taken, and what waits."""
+        health = await self._door.health()
+        figures: dict[Key, float] = {(RELAYED_WAITING.name,): self._door.waiting.bytes}
+        if health.spooled is not None:
+            figures[RELAYED_SPOOLED.name,] = health.spooled
+        return figures | {(RELAYED.name, name): n for name, n in self._outcomes.items()}
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer any request."""
+        name = name_of(request)
+        try:
+            addressed = self._addressed(request)
+            if addressed is None:
+                return await self.others(request)
+            response = await self._answer(request, addressed)
+        except Problem as problem:
+            self._outcomes[_outcome_of(problem.status)] += 1
+            response = _told(problem)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
+            self._outcomes["unavailable"] += 1
+            emit_unexpected(error, request=name)
+            response = _told(Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "this is a defect"))
+        if "Upgrade" in request.headers:
+            response.force_close()  # what follows would be read as another protocol
+        finish(response, name)
+        return response
+
+    def _addressed(self, request: web.BaseRequest) -> Addressed | None:
+        """Find the label under which a request comes, None for those of the routes."""
+        host, path = name_in(request.headers.get("Host", "")), request.raw_path
+        own = host in self._own
+        if self._below and not own and host.endswith(self._below):
+            return Addressed(host.removesuffix(self._below), path)
+        if not path.startswith(PATH):
+            return None
+        if own:
+            why = f"{host!r} serves other things: send to a host that [http] does not name"
+            raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why[: BODY_TEXT_MOST // 2])
+        end = _END.search(path, len(PATH))
+        at = len(path) if end is None else end.start()
+        slash = "" if path.startswith("/", at) else "/"
+        return Addressed(path[len(PATH) : at], slash + path[at:])
+
+    async def _answer(self, request: web.BaseRequest, addressed: Addressed) -> web.Response:
+        """Save a request, and answer it. Raises Problem."""
+        label = self._genuine(addressed.label)
+        target = addressed.target
+        _insist_on_form(request, target)
+        ingest = self._keyring.keys.ingests.get(str(label), NO_INGEST)
+        rate = self._rate_of(str(label), ingest)
+        _use(rate.requests, 1, "requests")
+        size = request.content_length
+        if size is not None:
+            _insist_on_size(size)
+            _use(rate.bytes, size, "bytes")
+        try:
+            self._door.insist_on_pace()
+            if "Expect" in request.headers:
+                await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            with self.bodies.hand() as body:
+                await _read(request, body)
+                if size is None:
+                    _use(rate.bytes, body.size, "bytes")
+                async with self.bodies.turn(body.size):
+                    foreign = _foreign(request, label, target, body.whole())
+                    return await self._save(ingest, foreign)
+        except StoreError as error:
+            slow = "more comes than becomes durable in time" if isinstance(error, TooSlow) else ""
+            raise come_later(slow or "nothing durable can be reached") from error
+
+    def _genuine(self, text: str) -> IngestLabel:
+        """Read a label. Raises Problem: it was never made, or nobody here knows yet."""
+        label, key = parse_label(text), self._keyring.keys.ingest_key
+        if label is not None and not key:
+            raise come_later("this door does not know yet which labels were made")
+        if label is None or not is_genuine(label, key):
+            raise Problem(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+        return label
+
+    def _rate_of(self, label: str, ingest: Ingest) -> _Rate:
+        found = self._rates.get(label)
+        if found is None or found.ingest != ingest:
+            now = time.monotonic()
+            found = self._rates[label] = _Rate(
+                ingest,
+                Allowance(ingest.per_second, now),
+                Allowance(ingest.bytes_per_second, now),
+            )
+        return found
+
+    async def _save(self, ingest: Ingest, foreign: ForeignRequest) -> web.Response:
+        """Make a request durable, unless it is a handshake. Raises Problem, StoreError."""
+        if (said := answer_of(ingest, foreign)) is not None:
+            self._outcomes["handshake"] += 1
+            return _said(HTTPStatus.OK, said)
+        job, most = encode_foreign(foreign), self._door.job_most()
+        if most is not None and len(job) > most:
+            raise Problem(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"head and body make {len(job)} bytes: {most} at most can be kept",
+            )
+        [spooled] = await self._door.take_jobs([job])
+        self._outcomes["spooled" if spooled else "taken"] += 1
+        return _said(HTTPStatus(ingest.status), ingest.body.encode()[:BODY_TEXT_MOST])
+
+
+RELAYS: Final = web.AppKey("RELAYS", Relays)
+"""Under this the routes of readiness and of figures find what takes foreign requests."""
+
+
+async def _nobody(_: web.BaseRequest) -> web.StreamResponse:
+    raise Problem(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+
+
+def _insist_on_form(request: web.BaseRequest, target: str) -> None:
+    """Raises Problem for what could not be delivered as it came."""
+    if request.method in _NO_METHODS:
+        why = "this method is not relayed"
+        raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": _METHODS})
+    insist_on_plain_coding(request)
+    insist_on_host(request)
+    head = (
+        len(request.method)
+        + len(request.raw_path)
+        + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+    )
+    if head > HEAD_MOST:
+        why = f"line and headers have {head} bytes: send {HEAD_MOST} at most"
+        raise Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
+    path, _, _ = target.partition("?")
+    if not _TARGET.fullmatch(target) or _DOTS.search(path):
+        why = "the path begins with / and has no segments of dots, the query no fragment"
+        raise Problem(HTTPStatus.BAD_REQUEST, why)
+
+
+def _insist_on_size(size: int) -> None:
+    if size > BODY_MOST:
+        why = f"the body is too large: send {BODY_MOST} bytes at most"
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
+
+
+def _use(allowance: Allowance, uses: int, of: str) -> None:
+    """Raises Problem where so many are too many now."""
+    if wait := allowance.wait(time.monotonic(), uses):
+        why = f"more {of} a second than the service takes"
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": f"{math.ceil(wait)}"})
+
+
+async def _read(request: web.BaseRequest, body: Body) -> None:
+    """Read a body. Raises Problem, SpoolDown."""
+    content = request.content
+    try:
+        if content.is_eof():
+            body.add(content.read_nowait())  # it is all here
+            return
+        async with asyncio.timeout(BODY_SECONDS):
+            while piece := await content.readany():
+                _insist_on_size(body.size + len(piece))
+                body.add(piece)
+    except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
+    except TimeoutError as error:
+        why = f"the body was not here within {BODY_SECONDS:g} s"
+        raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
+
+
+def _foreign(
+    request: web.BaseRequest, label: IngestLabel, target: str, body: bytes
+) -> ForeignRequest:
+    # The proxy in front knows whether it was TLS; what it says is in the sender's address only.
+    secure = request.headers.get("X-Forwarded-Proto", "https").lower() != "http"
+    host, scheme = request.headers.get("Host", ""), "https" if secure else "http"
+    return ForeignRequest(
+        new_request_id(),
+        label,
+        dt.datetime.now(dt.UTC),
+        request.method,
+        target,
+        f"{scheme}://{host}{request.raw_path}",
+        tuple(_end_to_end(request.raw_headers)),
+        body,
+    )
+
+
+def _end_to_end(raw: tuple[tuple[bytes, bytes], ...]) -> Iterator[tuple[str, str]]:
+    """List headers in order, without those that end here."""
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
+    named = {
+        each.strip().lower()
+        for name, value in headers
+        if name.lower() == "connection"
+        for each in value.split(",")
+    }
+    for name, value in headers:
+        lower = name.lower()
+        if not (lower in _ENDS_AT_A_HOP or lower in named or lower.startswith("proxy-")):
+            yield name, value
+
+
+def _said(status: HTTPStatus, said: bytes) -> web.Response:
+    """Write an answer: JSON where it is some, else text, which no browser takes for a page."""
+    kind = _TEXT
+    if said[:1] in {b"{", b"["}:
+        try:
+            msgspec.json.decode(said)
+            kind = JSON
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+    return web.Response(status=status, body=said, headers=_headers(kind))
+
+
+def _told(problem: Problem) -> web.Response:
+    response = web.Response(status=problem.status, body=problem.body(), headers=_headers(JSON))
+    response.headers.update(problem.headers or {})
+    return response
+
+
+def _headers(kind: str) -> Mapping[str, str]:
+    return {**_SANDBOX, "Content-Type": kind}
+
+
+def _outcome_of(status: HTTPStatus) -> str:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "unavailable"
+    known = {HTTPStatus.NOT_FOUND: "forged", HTTPStatus.TOO_MANY_REQUESTS: "limited"}
+    return known.get(status, "refused")

@@ -7,16 +7,19 @@ import datetime as dt
 import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import greenstalk
 import pytest
+from followers import Lines
 from pymongo import MongoClient, monitoring
+from relayed import KEY, Job, label_of, stored
 
 from couriers.pushes import NO_SECRET, NOT_BUILT, NOT_VERIFIED
 from devstack.servers import Server
 from service.worker.deliveries.foreign_request import ForeignRequest
-from service.worker.deliveries.ingest_label import IngestLabel
+from service.worker.deliveries.ingest_label import IngestLabel, new_label
 from service.worker.deliveries.pushes import (
     EXPIRES_AFTER,
     NO_KEY,
@@ -26,8 +29,10 @@ from service.worker.deliveries.pushes import (
     Put,
     find_followed,
 )
+from service.worker.deliveries.relay_intake import RelayIntake, RelaySteps
 from service.worker.deliveries.secret_box import SecretBox, new_key
-from service.worker.deliveries.service import Ingest, Service, ServiceType
+from service.worker.deliveries.service import Ingest, Service, ServiceState, ServiceType
+from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document, Names
 from service.worker.tubes.envelope import REQUESTS_TUBE, decode_request
@@ -49,9 +54,10 @@ Jobs = Callable[[], list[TrackingRequest]]
 def service(account: Account = SHOP, **ingest: Any) -> Service:
     name = f"courier{account}".ljust(16, "0")[:16]
     sealed = BOX.closed(SECRET, name)
-    made = Ingest(**{"courier": "fedex", "push_secret": sealed, **ingest})
+    random = new_label(account, "fedex", KEY).random
+    given = {"random": random, "courier": "fedex", "push_secret": sealed, **ingest}
     return Service(
-        name, account, "fedex", "", (), made_at=AT, type=ServiceType.COURIER, ingest=made
+        name, account, "fedex", "", (), made_at=AT, type=ServiceType.COURIER, ingest=Ingest(**given)
     )
 
 
@@ -251,6 +257,78 @@ async def test_a_document_that_another_program_wrote_has_its_parcel_asked_for_al
     await act(service(), push(NUMBER))
 
     assert [each.fields for each in jobs()] == [{}]
+
+
+def intake(store: Store, put: Put) -> RelayIntake:
+    known = Subscriptions(store)
+    return RelayIntake(store, known, Lines().bring, RelaySteps(), Pushes(BOX, put))
+
+
+async def test_what_became_of_a_push_stands_in_its_event_and_its_parcel_is_asked_for(
+    store: Store, putter: Putter, jobs: Jobs
+) -> None:
+    to = stored(store, service())
+    follow(store, NUMBER)
+    taking = intake(store, putter.put_rechecks)
+
+    await taking.take(Job.of(push(NUMBER, label=label_of(to))))  # type: ignore[arg-type]
+
+    [event] = store.events.find()
+    right = {"courier": "fedex", "verified": True, "why": "", "parcels": [f"fedex:{NUMBER}"]}
+    assert (event["push"], event["type"]) == (right, "relay.request")
+    [delivery] = store.deliveries.find()
+    assert (delivery["state"], delivery["why"]) == ("completed", "nowhere_to_go")
+    assert [each.number for each in jobs()] == [NUMBER]
+
+
+async def test_a_push_is_relayed_too_where_its_service_has_a_destination(
+    store: Store, putter: Putter, jobs: Jobs
+) -> None:
+    to = stored(store, replace(service(), destination="https://shop.example/in"))
+    follow(store, NUMBER)
+
+    await intake(store, putter.put_rechecks).take(
+        Job.of(push(NUMBER, label=label_of(to)))  # type: ignore[arg-type]
+    )
+
+    assert [each["state"] for each in store.deliveries.find()] == ["open"]
+    assert len(jobs()) == 1
+
+
+async def test_while_no_request_can_be_put_the_job_of_a_push_stays_and_all_is_repeated(
+    store: Store, putter: Putter, jobs: Jobs
+) -> None:
+    job = Job.of(push(NUMBER, label=label_of(stored(store, service()))))
+    follow(store, NUMBER)
+    nobody = Putter(["127.0.0.1:1"])
+
+    with pytest.raises(TubesDown):
+        await intake(store, nobody.put_rechecks).take(job)  # type: ignore[arg-type]
+    nobody.close()
+    assert (store.events.count_documents({}), store.deliveries.count_documents({})) == (1, 1)
+    await intake(store, putter.put_rechecks).take(job)  # type: ignore[arg-type]
+
+    assert (store.events.count_documents({}), store.deliveries.count_documents({})) == (1, 1)
+    assert [each.number for each in jobs()] == [NUMBER]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{"state": ServiceState.DELETED}, {"type": ServiceType.RELAY}, {"type": ServiceType.WEBHOOK}],
+    ids=str,
+)
+async def test_only_a_service_of_a_courier_that_is_there_has_parcels_asked_for(
+    store: Store, putter: Putter, jobs: Jobs, members: dict[str, Any]
+) -> None:
+    to = stored(store, replace(service(), **members))
+    follow(store, NUMBER)
+
+    await intake(store, putter.put_rechecks).take(
+        Job.of(push(NUMBER, label=label_of(to)))  # type: ignore[arg-type]
+    )
+
+    assert jobs() == []
+    assert [("push" in each) for each in store.events.find()] == [False]
 
 
 class Asked(monitoring.CommandListener):

@@ -9,7 +9,7 @@ Only what a courier's documentation shows is built; whatever else couriers push 
   https://developer.fedex.com/api/en-us/catalog/shipment-visibility-webhook/docs.html
 - USPS, Subscriptions - Tracking 3.2: `X-HMAC` is the base64 of HMAC-SHA256 over `timestamp` and
   `payload` of the body, one behind the other, by the subscription's secret; `payload` is a text of
-  JSON. USPS shows this to customers only: it is built as Hookdeck's description of it has it.
+  JSON. USPS' own text was not at hand: this is built as two users of it describe it.
   https://developers.usps.com/subscriptions-trackingv3r2, github.com/hookdeck/webhook-skills
 - InPost, webhooks of the Group API: `x-inpost-signature` is the base64 of HMAC-SHA256 over the
   body, or over `x-inpost-timestamp`, a dot and the body, as was agreed with InPost.
@@ -19,7 +19,8 @@ Only what a courier's documentation shows is built; whatever else couriers push 
   https://github.com/UPS-API/api-documentation (UPSTrackAlert.yaml, `webhooks`; version 1)
 - DHL, Shipment Tracking - Unified - Push: a header that the subscription names (its
   `hook.authentication`, of the type ApiKeyAuthentication); the body is that of a tracking answer,
-  with several shipments. https://developer.dhl.com/api-reference/shipment-tracking-unified-push
+  with several shipments, as users of it read it.
+  https://developer.dhl.com/api-reference/shipment-tracking-unified-push
 - Bring, Event Cast: a header that the webhook's configuration names; both the parcel's number and
   the shipment's. https://developer.bring.com/api/event-cast/
 """

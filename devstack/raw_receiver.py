@@ -63,11 +63,16 @@ def raw_receiver() -> Iterator[RawReceiver]:
             with suppress(ConnectionError):
                 receiver.take(cast("BinaryIO", self.rfile), cast("BinaryIO", self.wfile))
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
-        server.daemon_threads = True
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+    with Server(("127.0.0.1", 0), Connection) as server:
         receiver = RawReceiver(server.server_address[1])
         serving = threading.Thread(target=server.serve_forever, args=(0.05,))
         serving.start()
-        yield receiver
-        server.shutdown()
-        serving.join()
+        try:
+            yield receiver
+        finally:
+            server.shutdown()
+            serving.join()

@@ -291,7 +291,7 @@ async def body_of(request: web.Request, most: int = BODY_MOST) -> bytes:
             body = request.content.read_nowait()  # it is all here; `read` goes a longer way
         elif body is None:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await _whole(request, most)
+                body = await request.clone(client_max_size=most).read()
     except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
     except TimeoutError as error:
@@ -301,17 +301,6 @@ async def body_of(request: web.Request, most: int = BODY_MOST) -> bytes:
         raise web.HTTPRequestEntityTooLarge(most, len(body))
     request[_BODY] = body
     return body
-
-
-async def _whole(request: web.Request, most: int) -> bytes:
-    if most <= BODY_MOST:
-        return await request.read()
-    body = bytearray()  # aiohttp knows one bound for all routes
-    async for part in request.content.iter_any():
-        body += part
-        if len(body) > most:
-            break
-    return bytes(body)
 
 
 def json_of(body: bytes) -> object:

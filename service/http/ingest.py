@@ -55,6 +55,7 @@ from service.worker.deliveries.foreign_request import (
     HEAD_MOST,
     ForeignRequest,
     encode_foreign,
+    is_target,
     new_request_id,
 )
 from service.worker.deliveries.ingest_label import PATH, IngestLabel, is_genuine, parse_label
@@ -67,13 +68,6 @@ BODY_TEXT_MOST = 1_024
 _SANDBOX = {"Content-Security-Policy": "sandbox"}
 _TEXT = "text/plain"
 _END = re.compile(r"[/?#]")
-_TARGET = re.compile(r"/[!\"$-~]*")
-"""What may stand in a request's line as it is; all else is sent percent-encoded."""
-
-_SLASH, _DOT = r"(?:[/\\]|%2f|%5c)", r"(?:\.|%2e)"
-_DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)
-"""A segment of dots alone, also where a server that takes the path apart would make it one."""
-
 _ENDS_AT_A_HOP = frozenset(
     {"connection", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
@@ -253,8 +247,7 @@ def _insist_on_form(request: web.BaseRequest, target: str) -> None:
     if head > HEAD_MOST:
         why = f"line and headers have {head} bytes: send {HEAD_MOST} at most"
         raise Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
-    path, _, _ = target.partition("?")
-    if not _TARGET.fullmatch(target) or _DOTS.search(path):
+    if not is_target(target):
         why = "the path begins with / and has no segments of dots, the query no fragment"
         raise Problem(HTTPStatus.BAD_REQUEST, why)
 

@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import hmac
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,21 +14,18 @@ from plant import Plant
 from running_worker import until
 
 from devstack.site.shapes import parcel
+from service.config.load import load
+from service.operator.audit import Operator
+from service.operator.connections import collections_of
+from service.operator.services import Services
 from service.worker.deliveries.foreign_request import (
     WEBHOOKS_TUBE,
     ForeignRequest,
     encode_foreign,
     new_request_id,
 )
-from service.worker.deliveries.ingest_label import IngestLabel, new_label
-from service.worker.deliveries.secret_box import SecretBox, new_key
-from service.worker.deliveries.service import (
-    Ingest,
-    Service,
-    ServiceType,
-    document_of,
-    new_service_id,
-)
+from service.worker.deliveries.ingest_label import IngestLabel
+from service.worker.deliveries.secret_box import new_key
 from service.worker.wiring.failpoints import RelayPoint
 from tracking.request import MAIN
 
@@ -48,28 +46,19 @@ class Pushing:
 
     def __init__(self, plant: Plant, number: str) -> None:
         self.plant, self.number = plant, number
-        keys = new_key("a")
         plant.settings |= {
-            "webhooks.keys": keys,
+            "webhooks.keys": new_key("a"),
             f"couriers.{SLUG}.module": "json_feed",
             f"couriers.{SLUG}.base_url": f"{plant.site.url}/feed",
         }
-        name, account = new_service_id(), MAIN
-        label = new_label(account, "couriers", b"k" * 32)
-        sealed = SecretBox.of(keys).closed(SECRET, name)
-        service = Service(
-            id=name,
-            account=account,
-            name=label.service,
-            destination="",
-            secrets=(),
-            made_at=dt.datetime.now(dt.UTC),
-            type=ServiceType.COURIER,
-            ingest=Ingest(random=label.random, courier=SLUG, push_secret=sealed),
-        )
-        stored = document_of(service) | {"live": True, "slot": name}
-        plant.collection("services").insert_one(stored)
-        self.label = IngestLabel(account, label.service, label.random)
+        wished = {"courier": SLUG, "push_secret": SECRET}
+        config = load(None, plant.environment, Path.cwd()).config
+        with collections_of(config) as stores:
+            Services(config, stores).make(
+                Operator(), MAIN, "pushes", {"type": "courier", "ingest": wished}
+            )
+        [service] = plant.collection("services").find()
+        self.label = IngestLabel(MAIN, "pushes", service["ingest"]["random"])
 
     def push(self, at: dt.datetime, secret: str = SECRET) -> None:
         """Put what a door takes from the courier."""

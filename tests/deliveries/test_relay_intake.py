@@ -12,11 +12,13 @@ from followers import Lines
 from pymongo.errors import AutoReconnect
 from relayed import NO_PUSHES, RECEIVED, Job, label_of, relay, request_to, stored
 
+from service.worker.deliveries import relay_intake
 from service.worker.deliveries.delivery import Delivery, delivery_id, delivery_in, event_id
 from service.worker.deliveries.foreign_request import ForeignRequest, foreign_in
 from service.worker.deliveries.outbox import insert_deliveries, insert_events
 from service.worker.deliveries.relay_intake import RelayIntake, RelaySteps, take_requests
 from service.worker.deliveries.service import Service, ServiceState, ServiceType, document_of
+from service.worker.deliveries.store import majority
 from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
@@ -127,6 +129,29 @@ async def test_a_service_that_this_process_does_not_know_yet_is_found_and_learnt
     assert [each.state for each in deliveries(store)] == ["open"]
     assert known.active(label_of(service)) is known.by_line(service.line) is not None
     assert lines.brought == deliveries(store)
+
+
+async def test_what_a_label_stands_for_is_read_as_a_majority_has_it(
+    store: Store, intake: RelayIntake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    def noting(collection: Any) -> Any:
+        asked.append(collection.name)
+        return majority(collection)
+
+    monkeypatch.setattr(relay_intake, "majority", noting)
+
+    await taken(intake, request_to(relay()))
+
+    assert asked == ["services", "accounts"]
+    concern = majority(store.services).read_concern
+    assert concern.level == "majority"
+
+
+def test_a_majority_has_what_is_stored_before_the_job_goes(store: Store) -> None:
+    for collection in (store.events, store.deliveries):
+        assert collection.write_concern.document["w"] == "majority"
 
 
 async def test_a_service_that_was_deleted_and_its_namesake_are_told_apart(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import gzip
 import json
@@ -10,11 +11,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from redis.asyncio import Redis
 from webhook_ground import foreign, store_relay, store_relayed
 
+from service.config.schema import Config
+from service.observe.background import Background
 from service.worker.deliveries import words as words_module
 from service.worker.deliveries.service import Service
 from service.worker.deliveries.standing import DAY, beginning, days_of
+from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.deliveries.totals import keep_cursor
 from service.worker.deliveries.words import (
     LONGEST,
@@ -25,6 +30,7 @@ from service.worker.deliveries.words import (
     words_of,
 )
 from service.worker.results.connection import Store
+from service.worker.wiring.alerting import Asked, start_looking_after
 from tracking.request import MAIN
 
 RELAY = Service("a" * 16, MAIN, "shopify", "https://shop.example", (), dt.datetime.now(dt.UTC))
@@ -200,3 +206,19 @@ async def test_a_request_that_comes_hours_late_is_counted_on_its_day(store: Stor
 
     [(_, _, figures)] = days_of(store.statistics, [relay.id], [beginning(at, DAY)])
     assert figures["requests"] == 1
+
+
+async def test_the_process_that_archives_writes_them_well_within_half_a_minute(
+    config: Config, redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert words_module.PERIOD_SECONDS * 2 < 30
+    monkeypatch.setattr(words_module, "PERIOD_SECONDS", 0.05)
+    made, known = store_relayed(store, store_relay(store)), Subscriptions(store, 15.0)
+    background = Background()
+
+    start_looking_after(background, config, Asked(store, redis, known, lambda: True))
+    async with asyncio.timeout(10):
+        while not store.deliveries.count_documents({"_id": made.id, "words": "4711"}):  # noqa: ASYNC110 - only MongoDB knows
+            await asyncio.sleep(0.02)
+
+    await background.stop()

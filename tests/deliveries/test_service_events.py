@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from test_service import service
 
-from service.worker.deliveries.service import ServiceState, Wanted, document_of
+from service.worker.deliveries.service import ServiceState, ServiceType, Wanted, document_of
 from service.worker.deliveries.service_events import ServiceEvents
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
@@ -33,6 +33,7 @@ def disabled(store: Store) -> Document:
         replace(ALL, id="c" * 16, name="one", wanted=Wanted(frozenset({EventName.PARCEL_CHANGED}))),
         replace(ALL, id="d" * 16, name="deleted", state=ServiceState.DELETED),
         replace(ALL, id="e" * 16, name="another", account=Account("other")),
+        replace(ALL, id="f" * 16, name="relay", type=ServiceType.RELAY),
     ]
     store.services.insert_many([document_of(each) for each in others])
     return store.services.find_one({"_id": DISABLED.id}) or {}

@@ -13,12 +13,15 @@ from limits.admin.line_scripts import newest_revision
 from service.config.schema import Config, Webhooks, silence_seconds
 from service.worker.deliveries.delivery import Delivery, DeliveryState
 from service.worker.deliveries.delivery import document_of as delivery_document
+from service.worker.deliveries.ingest_label import IngestLabel
 from service.worker.deliveries.keeper import Bounds, Keeper
 from service.worker.deliveries.keeping import Keeping
 from service.worker.deliveries.lines import ServiceLines
 from service.worker.deliveries.service import (
+    Ingest,
     Service,
     ServiceState,
+    ServiceType,
     Wanted,
     document_of,
     new_service_id,
@@ -75,6 +78,21 @@ async def test_an_account_is_heard_that_has_a_service_for_its_parcels(
 
     heard = [known.hears(Account(name)) for name in ("main", "one", "two", "three")]
     assert heard == [False, False, True, True]
+
+
+async def test_relay_and_courier_services_hear_of_no_event(known: Subscriptions, add: Add) -> None:
+    kinds = (ServiceType.RELAY, ServiceType.COURIER)
+    added = [add(each.value, type=each, ingest=Ingest(random=each.value)) for each in kinds]
+    add("off", type=ServiceType.RELAY, ingest=Ingest(random="off"), state=ServiceState.PAUSED)
+
+    await known.learn()
+
+    assert not known.hears(MAIN)
+    assert known.of(MAIN) == ()
+    assert known.named(MAIN, "relay") is None
+    labels = [IngestLabel(MAIN, each, each) for each in ("relay", "courier", "off")]
+    assert [known.active(each) for each in labels] == [*added, None]
+    assert {each.name for each in known.all()} == {"relay", "courier", "off"}
 
 
 async def test_services_are_found_by_account_name_and_line(

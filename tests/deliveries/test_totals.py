@@ -10,6 +10,7 @@ from post_office import waiting_mails
 from pymongo.collection import Collection
 from pymongo.errors import AutoReconnect
 from test_service import service
+from webhook_ground import foreign, store_relay, store_relayed
 
 from service.worker.deliveries import totals as totals_module
 from service.worker.deliveries.alerts import Addresses
@@ -77,7 +78,26 @@ async def test_deliveries_that_ended_and_attempts_are_counted(store: Store, tota
         "dead": 1,
         "delivered": 2,
         "failed": 1,
+        "retried": 1,
     }
+
+
+async def test_requests_that_a_relay_took_are_counted_by_when_they_came(
+    store: Store, totals: Totals
+) -> None:
+    await store.prepare()
+    relay = store_relay(store)
+    for minutes in (0, 3, 9.99, 10):
+        request = foreign(relay, received_at=NOON + minutes * MINUTE)
+        store_relayed(store, relay, request, state=DeliveryState.COMPLETED, ended_at=NOON)
+
+    await totals.look(NOON + 12 * MINUTE)
+
+    [(_, _, told)] = days_of(store.statistics, [relay.id], [MIDNIGHT])
+    assert told == {"requests": 3, "completed": 4}
+    await totals.look(NOON + 22 * MINUTE)
+    [(_, _, told)] = days_of(store.statistics, [relay.id], [MIDNIGHT])
+    assert told == {"requests": 4, "completed": 4}
 
 
 async def test_ten_minutes_are_counted_once_they_are_over(store: Store, totals: Totals) -> None:

@@ -120,6 +120,8 @@ def find_followed(stores: Collections, names: Iterable[str]) -> list[Document]:
     durable = stores.tracking.with_options(read_concern=ReadConcern("majority"))
     wanted = {"_id": {"$in": list(names)}, "active": True}
     found = list(durable.find(wanted, {"fields": 1, ASKED_ALONE: 1}))
+    if not found:
+        return []
     left = no_longer_followed(stores.shipments, stores.operations, [each["_id"] for each in found])
     return [each for each in found if each["_id"] not in left]
 

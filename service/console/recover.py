@@ -1,7 +1,13 @@
-"""`recover`: put again what a door had spooled, or what waited in a Redis that was emptied."""
+"""`recover`: put again what a door had spooled, or what waited in a Redis that was emptied.
+
+Of what `ingest` took for relays, its output has what nothing else took. All of it may be put again:
+workers know the ids of the requests that they have.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +17,8 @@ from service.console.arguments import Exit, Options, Parser, UsageError, add_jso
 from service.console.output import note
 from service.operator import catalogue, mirrored, producer, put, spool
 from tracking.errors import TubesDown
+
+Saved = put.Sendable | spool.Relayed
 
 TOGETHER = 128
 """Requests put in one go."""
@@ -39,23 +47,32 @@ def run_recover(options: Options) -> int:
     found = list(_found(options.files or ["-"], catalogue.Catalogue(config)))
     bad = [each for each in found if isinstance(each, put.Bad)]
     good = [each for each in found if isinstance(each, put.Sendable)]
+    relayed = {each.id: each for each in found if isinstance(each, spool.Relayed)}
     for each in bad:
         note(f"{each}, and was left out")
     if options.dry_run:
-        for one in good:
-            sys.stdout.write(rows.placed_line(one, None, as_json=options.json))
+        for one in itertools.chain[Saved](good, relayed.values()):
+            sys.stdout.write(_line(one, None, options))
     else:
         with producer.Producer(config.beanstalkd.servers) as to:
             for batch in producer.batches(good, TOGETHER):
-                _put(to, batch, as_json=options.json)
+                _put(to, batch, producer.REQUESTS_TUBE, options)
+            for one in relayed.values():  # each may have a MiB
+                _put(to, [one], spool.WEBHOOKS_TUBE, options)
     what = (
         "would be put" if options.dry_run else "put; those that were put before are not asked twice"
     )
-    note(f"{len(good)} requests {what}" if found else "no spooled request stands there")
+    note(
+        f"{len(good) + len(relayed)} requests {what}"
+        if found
+        else "no spooled request stands there"
+    )
     return Exit.NEGATIVE if bad else Exit.DONE
 
 
-def _found(names: Iterable[str], couriers: catalogue.Catalogue) -> Iterator[put.Sendable | put.Bad]:
+def _found(
+    names: Iterable[str], couriers: catalogue.Catalogue
+) -> Iterator[put.Sendable | spool.Relayed | put.Bad]:
     for name in names:
         if name == "-":
             yield from spool.saved_in(sys.stdin.buffer, "standard input", couriers)
@@ -67,16 +84,25 @@ def _found(names: Iterable[str], couriers: catalogue.Catalogue) -> Iterator[put.
             raise UsageError(f"{name}: {error.strerror}") from error
 
 
-def _put(to: producer.Producer, batch: Sequence[put.Sendable], *, as_json: bool) -> None:
+def _line(each: Saved, place: producer.JobRef | None, options: Options) -> str:
+    if isinstance(each, put.Sendable):
+        return rows.placed_line(each, place, as_json=options.json)
+    if options.json:
+        said = {"id": each.id, "label": each.label}
+        return json.dumps(said | (place._asdict() if place else {})) + "\n"
+    return f"{each.id}  {each.label}\n"
+
+
+def _put(to: producer.Producer, batch: Sequence[Saved], tube: str, options: Options) -> None:
     failed: producer.NotPut | None = None
     try:
         bodies = [each.body for each in batch]
-        placed: Sequence[producer.JobRef | None] = to.put(bodies, producer.PutOptions())
+        placed: Sequence[producer.JobRef | None] = to.put(bodies, producer.PutOptions(), tube)
     except producer.NotPut as error:
         failed, placed = error, error.placed
     for each, place in zip(batch, placed, strict=True):
         if place:
-            sys.stdout.write(rows.placed_line(each, place, as_json=as_json))
+            sys.stdout.write(_line(each, place, options))
     if failed:
         what = f"not all were put, so put all of them again: {failed.message}"
         raise TubesDown(what, failed.fix) from failed

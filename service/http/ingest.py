@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
@@ -248,8 +248,10 @@ def _insist_on_form(request: web.BaseRequest, target: str) -> None:
         why = "this method is not relayed"
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": _METHODS})
     insist_on_plain_coding(request)
-    if "Transfer-Encoding" in request.headers and request.version < HttpVersion11:
-        raise Problem(HTTPStatus.BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding")
+    coded = "Transfer-Encoding" in request.headers
+    if request.version != HttpVersion11 and (coded or request.version != HttpVersion10):
+        why = "send HTTP/1.1, or HTTP/1.0 without Transfer-Encoding"
+        raise Problem(HTTPStatus.BAD_REQUEST, why)
     insist_on_host(request)
     head = (
         len(request.method)

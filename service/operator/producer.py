@@ -15,7 +15,7 @@ from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.worker.tubes.put_servers import JobRef, NotPut, PutOptions, PutServers, batches
 from tracking.errors import TubesDown
 
-__all__ = ["JobRef", "NotPut", "PutOptions", "batches"]
+__all__ = ["REQUESTS_TUBE", "JobRef", "NotPut", "PutOptions", "batches"]
 
 TIMEOUTS = Timeouts(connect=2.0, reply=10.0)
 """`-f 0` on a slow disk takes its time; a person sees that something happens."""
@@ -43,7 +43,9 @@ class Producer:
         self._put_servers = PutServers(servers, TIMEOUTS)
         self._asked: dict[str, BlockingClient] = {}
 
-    def put(self, bodies: Sequence[bytes], options: PutOptions) -> list[JobRef]:
+    def put(
+        self, bodies: Sequence[bytes], options: PutOptions, tube: str = REQUESTS_TUBE
+    ) -> list[JobRef]:
         """Put requests, spread over the servers; gives where each is.
 
         Raises NotPut when no server takes some of them. What became of a job whose reply was lost
@@ -52,7 +54,7 @@ class Producer:
         placed: list[JobRef | None] = []
         for share in batches(bodies, max(1, -(-len(bodies) // len(self._servers)))):
             try:
-                placed += self._loop.run(self._put_servers.put(REQUESTS_TUBE, share, options))
+                placed += self._loop.run(self._put_servers.put(tube, share, options))
             except NotPut as error:
                 left = [None] * (len(bodies) - len(placed) - len(share))
                 told = f"no beanstalkd took the job: {error.message}"

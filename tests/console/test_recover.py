@@ -13,7 +13,16 @@ import pytest
 import redis
 from command_line import Run, bodies
 
-from service.operator.spool import write_lines
+from devstack.servers import Server
+from service.operator.spool import write_lines, write_relayed_lines
+from service.worker.deliveries.foreign_request import (
+    WEBHOOKS_TUBE,
+    ForeignRequest,
+    decode_foreign,
+    encode_foreign,
+)
+from service.worker.deliveries.ingest_label import new_label
+from tracking.request import MAIN
 
 JOBS = [
     {
@@ -62,6 +71,29 @@ def test_it_reads_standard_input_and_only_lists_in_a_dry_run(
 
     assert run("recover", stdin=text).code == 0
     assert bodies(tube) == JOBS
+
+
+def test_it_puts_what_was_sent_to_relays_once_each(
+    run: Run, beanstalkd: Server, tmp_path: Path
+) -> None:
+    label, now = new_label(MAIN, "shop", b"k" * 32), dt.datetime.now(dt.UTC)
+    request = ForeignRequest("a" * 32, label, now, "POST", "/", "https://x/", (), b"\x00\xff")
+    saved = tmp_path / "ingest.log"
+    with saved.open("wb") as out:
+        assert write_relayed_lines([encode_foreign(request)] * 2, out.fileno())
+
+    dry = run("recover", "--dry-run", "--json", str(saved))
+    done = run("recover", str(saved))
+
+    assert dry.json == [{"id": request.id, "label": str(label)}]
+    assert (done.code, done.lines) == (0, [f"{request.id}  {label}"])
+    address = (beanstalkd.host, beanstalkd.port)
+    with greenstalk.Client(address, encoding=None, watch=WEBHOOKS_TUBE) as client:
+        job = client.reserve(timeout=0)
+        assert decode_foreign(job.body).body == request.body
+        client.delete(job)
+        with pytest.raises(greenstalk.TimedOutError):
+            client.reserve(timeout=0)
 
 
 def test_what_is_no_request_is_named_and_left_out(run: Run, tube: greenstalk.Client[bytes]) -> None:

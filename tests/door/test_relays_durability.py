@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from door_ground import NOWHERE, until
+from door_ground import CATALOGUE, NOWHERE, until
 from relay_ground import LABEL, Sender, answered, relay, relayed, written
 
 from devstack.kinds import BEANSTALKD, Durability
@@ -25,7 +25,7 @@ from service.observe.background import Background
 from service.operator import spool as spool_module
 from service.operator.connections import collections_of
 from service.operator.ingest_labels import ingest_key
-from service.operator.spool import Spool, relayed_in, write_relayed_lines
+from service.operator.spool import Relayed, Spool, saved_in, write_relayed_lines
 from service.worker.deliveries.foreign_request import BODY_MOST, decode_foreign
 from service.worker.tubes import put_servers
 
@@ -94,10 +94,10 @@ async def test_what_nothing_takes_is_503_and_stands_on_standard_output(
     assert write_relayed_lines(sender.lines.bodies, descriptor)
     os.close(descriptor)
     lines = [b"other\n", *saved.read_bytes().splitlines(), b'{"relayed":"AA"}', b'{"relayed":"']
-    job, *bad = relayed_in(lines, "saved")
-    assert [f"{each}" for each in bad] == [f"saved:{at}: the line is not whole" for at in (3, 4)]
-    assert isinstance(job, bytes)
-    found = decode_foreign(job)
+    job, *bad = saved_in(lines, "saved", CATALOGUE)
+    assert [f"{each}".partition(":")[0] for each in bad] == ["saved", "saved"]
+    assert isinstance(job, Relayed)
+    found = decode_foreign(job.body)
     assert (found.target, found.body) == ("/x", b"\x00\xff\n")
 
 

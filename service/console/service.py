@@ -239,7 +239,7 @@ def _show(of: services.Services, options: Options) -> int:
     if options.json:
         say_json(told)
         return Exit.DONE
-    days, ingest = told.pop("days"), told.pop("ingest") or {}
+    days, ingest, errors = told.pop("days"), told.pop("ingest") or {}, told.pop("errors")
     for name, value in (told | {f"ingest.{each}": ingest[each] for each in ingest}).items():
         shown = value if isinstance(value, str) else _worded(value)
         say(f"{name:<16} {shown}".rstrip())
@@ -247,6 +247,11 @@ def _show(of: services.Services, options: Options) -> int:
         say("")
         shown_days = [each | {"day": f"{each['day']:%Y-%m-%d}"} for each in days]
         table(tuple(days[0]), [tuple(each.values()) for each in shown_days])
+    if errors:
+        say("")
+        say(f"the last {len(errors)} attempts that failed:")
+        shown_errors = [each | {"at": moment(each["at"])} for each in errors]
+        table(tuple(errors[0]), [tuple(each.values()) for each in shown_errors])
     return Exit.DONE
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from command_line import Run
-from webhook_ground import KEY, set_state, store_delivery, store_service, stored
+from webhook_ground import KEY, set_state, store_attempt, store_delivery, store_service, stored
 
 from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.secret_box import SecretBox
@@ -131,19 +131,34 @@ def test_all_of_one_but_its_secret_is_shown(run: Run, collections: Any) -> None:
         assert text in done.out
 
 
+def test_the_last_attempts_that_failed_are_shown(run: Run, collections: Any) -> None:
+    made = store_delivery(collections, store_service(collections), made=7)
+    for number in range(1, 8):
+        store_attempt(collections, made, number)
+
+    done, for_machines = (run("service", "show", "orders", *more) for more in ([], ["--json"]))
+
+    assert [each["number"] for each in for_machines.json[0]["errors"]] == [7, 6, 5, 4, 3]
+    assert "the last 5 attempts that failed:" in done.lines
+    assert done.out.count("server_error") == 5
+
+
 def test_how_a_service_did_is_shown_day_by_day(run: Run, collections: Any) -> None:
     service = store_service(collections)
     today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     day = {"day": today, "service": service.id, "account": "main"}
-    parts = {"0800": {"attempts": 3, "failed": 1, "delivered": 2}}
+    parts = {"0800": {"attempts": 3, "failed": 2, "retried": 1, "delivered": 2, "requests": 2}}
     name = f"{today:%Y-%m-%d}:~{service.id}"
     collections.statistics.insert_one({"_id": name, **day, "parts": parts})
 
     done = run("service", "show", "orders")
 
     assert [line.split() for line in done.lines[-2:]] == [
-        ["day", "delivered", "dead", "cancelled", "attempts", "failed"],
-        [f"{today:%Y-%m-%d}", "2", "0", "0", "3", "1"],
+        [
+            *("day", "requests", "delivered", "dead", "cancelled", "completed"),
+            *("attempts", "failed", "retried"),
+        ],
+        [f"{today:%Y-%m-%d}", "2", "2", "0", "0", "0", "3", "2", "1"],
     ]
     assert "c2VhbGVk" not in done.out
     nobody = run("service", "show", "nope")

@@ -77,13 +77,14 @@ FIXED = [
     b"Transfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n0\r\n\r\n",
     b"Transfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n",
     b"Transfer-Encoding: chunked\r\n\r\n-1\r\nx\r\n0\r\n\r\n",
+    b"!POST %b\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
     b"!POST %b HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
     b"Host: b\r\nContent-Length: 1\r\n\r\nx",
     b"X: 1\r\n Content-Length: 1\r\n\r\nx",
 ]
 """What must not be kept at all: behind the first lines, or in their place where `!` begins it."""
 
-_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) (/[!-~]*) HTTP/1\.([01])")
+_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) +(/[!-~]*) +HTTP/1\.([01])")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*)")
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})(?:[ \t]*;[^\r\n]*)?\r\n")
 _LEFT_OUT = re.compile(
@@ -223,7 +224,7 @@ class Exchange:
             await settled(10)
         made.connection_lost(None)
         await settled(3)
-        statuses = [int(each) for each in re.findall(rb"HTTP/1\.[01] (\d{3}) ", wire.said)]
+        statuses = [int(each) for each in re.findall(rb"HTTP/[0-9.]+ (\d{3}) ", wire.said)]
         kept = [decode_foreign(each) for each in self.taking.jobs]
         return statuses, [
             Strict(each.method, each.url.split("/", 3)[3], each.headers, each.body) for each in kept

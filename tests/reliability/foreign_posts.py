@@ -23,6 +23,8 @@ HEADLESS = (204, 304)
 NO_ANSWER = 0
 """In the place of a status: nobody knows whether the request was taken."""
 
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
 
 @dataclass(frozen=True, slots=True)
 class Post:
@@ -88,10 +90,10 @@ class Sender:
 
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
-        self._kept: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._kept: list[Connection] = []
 
     async def post(self, post: Post) -> int:
-        """Post once; the status of the answer, or NO_ANSWER."""
+        """Post once, as soon as the door listens; the status of the answer, or NO_ANSWER."""
         try:
             async with asyncio.timeout(POST_SECONDS), self._connection() as (reader, writer):
                 writer.write(post.written(self._host))
@@ -110,18 +112,27 @@ class Sender:
             writer.close()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async def _connection(self) -> AsyncIterator[Connection]:
         """Use one that is kept, or a new one; closed behind the block unless it is kept then."""
-        if self._kept:
-            reader, writer = self._kept.pop()
-        else:
-            host, _, port = self._host.partition(":")
-            reader, writer = await asyncio.open_connection(host, int(port))
+        connection = await self._opened()
         try:
-            yield reader, writer
+            yield connection
         finally:
-            if (reader, writer) not in self._kept:
-                writer.transport.abort()
+            if connection not in self._kept:
+                connection[1].transport.abort()
+
+    async def _opened(self) -> Connection:
+        """Open a connection, unless one is kept; where nobody listens, wait: nothing was sent."""
+        while self._kept:
+            connection = self._kept.pop()
+            if not connection[1].is_closing():
+                return connection
+        host, _, port = self._host.partition(":")
+        while True:
+            try:
+                return await asyncio.open_connection(host, int(port))
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.1)
 
 
 def _length(head: bytes, method: str, status: int) -> int:

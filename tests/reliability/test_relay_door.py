@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from foreign_posts import Post, Sender, forged, posts
+from foreign_posts import Connection, Post, Sender, forged, posts
 from relay_arena import RelayArena, relay_arena
 from storms import post_evenly
 
@@ -31,7 +31,6 @@ SLOW = int(os.environ.get("SENDERS", "150"))
 
 SLOW_MIB = 64
 
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 pytestmark = pytest.mark.prove
 

@@ -12,6 +12,7 @@ from service.worker.deliveries.foreign_request import (
     new_request_id,
 )
 from service.worker.deliveries.ingest_label import IngestLabel, new_label
+from service.worker.deliveries.pushes import Pushes
 from service.worker.deliveries.service import (
     Ingest,
     Service,
@@ -25,6 +26,13 @@ from service.worker.results.document import stored_now
 from tracking.request import MAIN, Account
 
 KEY = b"k" * 32
+
+
+async def put_nothing(_: object) -> None:
+    raise AssertionError("nothing was to be put")
+
+
+NO_PUSHES = Pushes(None, put_nothing)
 RECEIVED = dt.datetime(2026, 11, 26, 12, 0, 0, 250_000, dt.UTC)
 
 

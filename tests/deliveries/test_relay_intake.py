@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from followers import Lines
 from pymongo.errors import AutoReconnect
-from relayed import RECEIVED, Job, label_of, relay, request_to, stored
+from relayed import NO_PUSHES, RECEIVED, Job, label_of, relay, request_to, stored
 
 from service.worker.deliveries import relay_intake
 from service.worker.deliveries.delivery import Delivery, delivery_id, delivery_in, event_id
@@ -46,7 +46,7 @@ def known(store: Store) -> Subscriptions:
 
 @pytest.fixture
 async def intake(store: Store, known: Subscriptions, lines: Lines) -> RelayIntake:
-    return RelayIntake(store, known, lines.bring, RelaySteps())
+    return RelayIntake(store, known, lines.bring, RelaySteps(), NO_PUSHES)
 
 
 def deliveries(store: Store) -> list[Delivery]:
@@ -239,10 +239,10 @@ async def test_a_worker_that_vanishes_at_any_step_leaves_the_job_and_one_deliver
         dying(insert_deliveries) if step == "deliveries" else insert_deliveries,
     )
     with pytest.raises(Dies):
-        take_requests(store, [request], {}, steps)
+        take_requests(store, [request], {}, steps, NO_PUSHES)
     assert store.deliveries.count_documents({}) == (death == ("deliveries", "after"))
 
-    taken = take_requests(store, [request], {}, RelaySteps())
+    taken = take_requests(store, [request], {}, RelaySteps(), NO_PUSHES)
 
     assert taken.refused == {}
     assert [each.state for each in deliveries(store)] == ["open"]
@@ -254,7 +254,7 @@ async def test_two_workers_with_the_same_job_make_one_delivery(
 ) -> None:
     service = stored(store, relay(ingest={"dedupe_header": "x-event"}))
     request = request_to(service)
-    both = [RelayIntake(store, known, lines.bring, RelaySteps()) for _ in range(2)]
+    both = [RelayIntake(store, known, lines.bring, RelaySteps(), NO_PUSHES) for _ in range(2)]
 
     await asyncio.gather(*(taken(each, request, request) for each in both))
 

@@ -8,7 +8,9 @@ import pytest
 from courier_tables import EVERY, ROOT, TABLES, made, needed
 
 from couriers import bring, dpd_uk, usps
+from couriers.pushes import NO_NUMBER, NO_SECRET, NOT_BUILT, NOT_VERIFIED, PUSHES, UNREADABLE
 from couriers.registry import COURIERS, required_fields
+from service.worker.deliveries.pushes import NO_KEY, NOT_FOLLOWED
 
 
 @pytest.mark.parametrize("file", TABLES)
@@ -30,6 +32,16 @@ def test_every_courier_has_a_row_on_what_a_call_may_carry() -> None:
     _, _, table = page.partition("| slug | numbers a call may carry |")
 
     assert re.findall(r"(?m)^\| `([\w-]+)` \|", table.partition("\n\n")[0]) == list(EVERY)
+
+
+def test_the_couriers_of_which_pushes_count_stand_with_the_reasons_why_one_does_not() -> None:
+    page = (ROOT / "docs" / "couriers.md").read_text()
+    _, _, section = page.partition("\n## Couriers that push\n")
+    first = re.findall(r"(?m)^\| (`[^|]+`) \|", section.partition("\n## ")[0])
+    words = [word for cell in first for word in re.findall(r"`([\w-]+)`", cell)]
+
+    reasons = {NOT_BUILT, NO_SECRET, NO_KEY, NOT_VERIFIED, UNREADABLE, NO_NUMBER, NOT_FOLLOWED}
+    assert (sorted(words), len(reasons)) == (sorted(PUSHES.keys() | reasons), 7)
 
 
 def test_a_page_that_lost_its_marks_is_noticed() -> None:

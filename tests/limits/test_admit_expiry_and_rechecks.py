@@ -34,7 +34,7 @@ from redis.asyncio import Redis
 
 from limits.admin.snapshot import LineSnapshots
 from limits.rules import Rules
-from tracking.call import Ended, Full, Parked, TooLate
+from tracking.call import Ended, Full, Granted, Parked, TooLate
 from tracking.line import courier_line
 from tracking.operation import State
 from tracking.request import Origin, Slug
@@ -283,6 +283,60 @@ async def test_re_checks_take_the_room_that_customers_leave_and_never_theirs(
     for n in range(3):
         assert isinstance(await worker.admit(f"M00{n}", id=f"op-{n}"), Parked)
     assert isinstance(await worker.admit("M003", id="op-3"), Full)
+
+
+async def test_what_a_courier_pushes_is_asked_for_although_the_stored_answer_is_fresh(
+    worker: Worker,
+) -> None:
+    await worker.finish(await worker.granted("N001"), ANSWERED)
+
+    assert await re_checked(worker, "N001", "r-1") == Ended(State.SUCCESS)
+    assert isinstance(await re_checked(worker, "N001", "r-2", max_age=0.0), Granted)
+
+
+async def test_what_a_courier_pushes_rides_with_the_customers_who_wait_for_its_parcel(
+    busy: Worker, free: Worker
+) -> None:
+    await busy.parked("N001", id="customers")
+    await re_checked(busy, "N001", "r-1")
+
+    await re_checked(busy, "N001", "r-2", max_age=0.0)
+
+    assert set((await free.taken()).operations) == {"customers", "r-2"}
+    assert (await free.take()).calls == ()
+
+
+async def test_a_re_check_that_takes_the_place_of_a_push_is_answered_by_no_older_call(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="customers")
+    await re_checked(worker, "N001", "r-1", max_age=0.0)
+    await re_checked(worker, "N001", "r-2")
+
+    await worker.finish(call, ANSWERED)
+
+    assert await state(redis, "r-2") == "WAITING"
+    assert (await worker.taken()).operations == ("r-2",)
+
+
+async def test_pushes_for_a_line_that_stands_wait_as_one_and_take_no_customers_room(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(replace(FAST, max_waiting=2))
+    await redis.set(KEYS.calls_held, "by hand", px=60_000)
+
+    for minute in range(5):
+        for number in ("N001", "N002"):
+            await re_checked(worker, number, f"r-{number}-{minute}", max_age=0.0)
+    assert await counted(redis, "open", "open_automatic") == (2, 2)
+    told = await re_checked(worker, "N003", "r-3", max_age=0.0)
+    assert told == Ended(State.CANCELLED, "wait_list_full")
+    for n in range(2):
+        assert isinstance(await worker.admit(f"M00{n}", id=f"op-{n}"), Parked)
+
+    await redis.delete(KEYS.calls_held)
+    called = {each.operations for each in (await worker.take()).calls}
+    assert called == {("op-0",), ("op-1",), ("r-N001-4",), ("r-N002-4",)}
 
 
 async def test_a_re_check_that_comes_too_late_ends_and_is_no_refused_request(

@@ -7,6 +7,8 @@ step                            what a worker that vanishes behind it leaves
 note values of `dedupe_header`  the job: the value that a request has noted stays its own
 insert the events               the job: all is done once more, and ids say what is there already
 insert the deliveries           the same
+put requests for what couriers  the same; the ids of requests are made of parcel and minute
+push (pushes.py)
 delete the jobs                 deliveries that are due: the filler brings them in (filler.py)
 =============================== ==================================================================
 
@@ -53,7 +55,8 @@ from service.worker.deliveries.outbox import (
     insert_deliveries,
     insert_events,
 )
-from service.worker.deliveries.service import Service, ServiceState, service_in
+from service.worker.deliveries.pushes import Asking, Pushes
+from service.worker.deliveries.service import Service, ServiceState, ServiceType, service_in
 from service.worker.deliveries.store import majority
 from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.change import EventName
@@ -103,12 +106,14 @@ class Meant(NamedTuple):
 class Taken(NamedTuple):
     """What became of requests: their deliveries, and by id why some cannot be stored.
 
-    `services`: those that MongoDB was asked for, and that take deliveries.
+    `services`: those that MongoDB was asked for, and that take deliveries. `pushed`: by id what
+    pushes of couriers ask for.
     """
 
     inserted: Inserted
     refused: Mapping[str, str]
     services: Sequence[Service]
+    pushed: Mapping[str, Asking]
 
 
 class RelaySteps(NamedTuple):
@@ -124,32 +129,48 @@ class RelayIntake:
     """Takes requests out of jobs of the tube `webhooks`. One per process."""
 
     def __init__(
-        self, store: Store, known: Subscriptions, bring_in: BringIn, steps: RelaySteps
+        self,
+        store: Store,
+        known: Subscriptions,
+        bring_in: BringIn,
+        steps: RelaySteps,
+        pushes: Pushes,
     ) -> None:
         self._store = store
         self._known = known
         self._bring_in = bring_in
         self._steps = steps
-        self._batches = Batches[ForeignRequest, str](self._take, TOGETHER_BYTES, _size)
+        self._pushes = pushes
+        self._batches = Batches[ForeignRequest, Asking | str](self._take, TOGETHER_BYTES, _size)
 
     async def take(self, job: Job) -> None:
-        """Store the request of a job, which may go then. Raises MalformedJob, ResultsDown."""
-        if why := await self._batches.submit(decode_foreign(job.body)):
-            raise MalformedJob(UNSTORABLE, why)
+        """Store the request of a job, which may go then.
 
-    async def _take(self, requests: list[ForeignRequest]) -> Sequence[str]:
-        """Store requests; tells why one cannot be stored, "" where it is. Raises ResultsDown."""
+        Raises MalformedJob; ResultsDown, TubesDown: repeat it.
+        """
+        asking = await self._batches.submit(decode_foreign(job.body))
+        if isinstance(asking, Asking):
+            await self._pushes.ask(asking)
+        elif asking:
+            raise MalformedJob(UNSTORABLE, asking)
+
+    async def _take(self, requests: list[ForeignRequest]) -> Sequence[Asking | str]:
+        """Store requests; tells why one cannot be stored, else what a push asks for, or "".
+
+        Raises ResultsDown.
+        """
         known = {
             each.label: Meant(service)
             for each in requests
             if (service := self._known.active(each.label))
         }
-        step = partial(take_requests, self._store, requests, known, self._steps)
+        step = partial(take_requests, self._store, requests, known, self._steps, self._pushes)
         taken = await self._store.in_background(patiently, CONFIRM_SECONDS, step)
         if any(self._known.by_line(each.line) is None for each in taken.services):
             await self._known.learn()
         self._bring_in(taken.inserted.due)
-        return [taken.refused.get(each.id, "") for each in requests]
+        became = {**taken.pushed, **taken.refused}
+        return [became.get(each.id, "") for each in requests]
 
 
 def take_requests(
@@ -157,6 +178,7 @@ def take_requests(
     requests: Sequence[ForeignRequest],
     known: Mapping[IngestLabel, Meant],
     steps: RelaySteps,
+    pushes: Pushes,
 ) -> Taken:
     """Insert the events and deliveries of requests; what is there stays. Raises PyMongoError.
 
@@ -168,11 +190,18 @@ def take_requests(
     doubles = _doubles(stores, [(each, meant[each.label].service) for each in readable])
     told = [_told(each, meant[each.label], is_double=each.id in doubles) for each in readable]
     if not told:
-        return Taken(Inserted([], {}), refused, [])
+        return Taken(Inserted([], {}), refused, [], {})
+    pushed = {
+        each.id: pushes.judge(stores, service, each)
+        for each in readable
+        if (service := _pushed_to(meant[each.label])) and each.id not in doubles
+    }
+    for one in told:
+        one.event.update({"push": pushed[one.change].document} if one.change in pushed else {})
     inserted = steps.deliveries(stores, told, steps.events(stores, told))
     refused |= {change: why for change, (_, why) in inserted.kept.items()}
     asked = [each for label, each in meant.items() if label not in known and not each.completed]
-    return Taken(inserted, refused, [each.service for each in asked if each.service])
+    return Taken(inserted, refused, [each.service for each in asked if each.service], pushed)
 
 
 def meant_by(stores: Collections, labels: Iterable[IngestLabel]) -> dict[IngestLabel, Meant]:
@@ -204,6 +233,12 @@ def _meant_by(document: Document) -> Meant:
         return Meant(unreadable=f"this version cannot read service {document['_id']}: {error!r}")
     deleted = service.state is ServiceState.DELETED
     return Meant(service, SERVICE_DELETED if deleted else "")
+
+
+def _pushed_to(meant: Meant) -> Service | None:
+    """The service to which a courier pushes."""
+    is_courier = meant.service and meant.service.type is ServiceType.COURIER
+    return meant.service if is_courier and not meant.completed else None
 
 
 def _told(request: ForeignRequest, meant: Meant, *, is_double: bool) -> Told:

@@ -66,6 +66,7 @@ class RelayPoint(StrEnum):
     RESERVED = "relay.events:before"
     EVENT_INSERTED = "relay.events:after"
     DELIVERY_INSERTED = "relay.deliveries:after"
+    PUSH_PUT = "pushes.put:after"
     DELETED = "webhooks.delete:after"
 
 

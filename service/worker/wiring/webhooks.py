@@ -34,6 +34,7 @@ from service.worker.deliveries.outbox import (
     insert_events,
     pull,
 )
+from service.worker.deliveries.pushes import Pushes
 from service.worker.deliveries.relay_intake import RelayIntake, RelaySteps
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.signing import Signer
@@ -66,12 +67,14 @@ class Webhooks:
             points.step("relay.events", insert_events),
             points.step("relay.deliveries", insert_deliveries),
         )
-        self.intake = RelayIntake(store, hooked.subscriptions, self._bring_in, relay_steps)
+        box = SecretBox.of(keys) if keys else None
+        pushes = Pushes(box, points.step("pushes.put", parts.putter.put_rechecks))
+        self.intake = RelayIntake(store, hooked.subscriptions, self._bring_in, relay_steps, pushes)
         self.work = DeliveryWork(
             points.port("deliveries", Deliveries(store)),
             hooked.subscriptions.by_line,
             points.port("sends", hooked.sender),
-            Signer(SecretBox.of(keys) if keys else None),
+            Signer(box),
             Healths(store, functools.partial(announce, store, hooked.redis)),
         )
 

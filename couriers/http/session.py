@@ -9,11 +9,14 @@ from __future__ import annotations
 import socket
 import sys
 import time
+from collections.abc import Coroutine
 from typing import Any, ClassVar
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_middlewares import ClientHandlerType
 from aiohttp.connector import Connection
+from aiohttp.http import StreamWriter
 
 from tracking.call import Permit
 from tracking.errors import CourierDown, NotStarted
@@ -36,11 +39,13 @@ class Gate:
     aiohttp sends an idempotent request a second time by itself when a reused connection breaks.
     That would be an arrival nobody counted: the middleware turns the broken connection into
     CourierDown before aiohttp sees it, and `open` refuses a second passage whatever the reason.
-    `opened_at`: when it let the request through, by `time.monotonic()`.
+    `opened_at`: when it let the request through, by `time.monotonic()`. `whole`: the body is the
+    whole request, with its request line and its headers, and nothing of aiohttp's goes before it.
     """
 
-    def __init__(self, permit: Permit) -> None:
+    def __init__(self, permit: Permit, *, whole: bool = False) -> None:
         self._permit = permit
+        self.whole = whole
         self.opened_at: float | None = None
         self._socket: socket.socket | None = None
 
@@ -104,6 +109,14 @@ class GatedRequest(aiohttp.ClientRequest):
         await self.close()
         gate.stamp(conn, connected)
         return response
+
+    def write_bytes(
+        self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Write the body, and what `writer` holds of a head before it. Called by aiohttp."""
+        if self.gate is not None and self.gate.whole and conn.protocol is not None:
+            writer = StreamWriter(conn.protocol, self.loop)  # which holds no head
+        return super().write_bytes(writer, conn, content_length)
 
 
 def _silent_for(connected: socket.socket | None) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ssl
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from post_office import OPERATORS, Post, serving
-from receiving import BODY, HERE, SERVICE, Permit, Send, Serve, Wire, at_localhost
+from receiving import BODY, FOREIGN, HERE, SERVICE, Permit, Send, Serve, Wire, at_localhost
 from services_ground import config_of
 
 from service.config.schema import Config, Mail
@@ -81,9 +82,17 @@ def send(closing: AsyncExitStack, permit: Permit) -> Send:
         scheme = "https" if "tls" in more else "http"
         there = replace(service, destination=f"{scheme}://shop.example:{port}/hook?shop=1")
         headers, using = more.get("headers", {}), more.get("using", permit)
-        return await senders[port].send(there, headers, body, using)
+        foreign = more.get("foreign")
+        foreign = foreign and replace(foreign, body=body)
+        return await senders[port].send(there, headers, body, using, foreign)
 
     return sending
+
+
+@pytest.fixture(params=[None, FOREIGN], ids=["webhook", "relayed"])
+def deliver(request: pytest.FixtureRequest, send: Send) -> Send:
+    """Send a webhook, then a foreign request: what no receiver can do, it can do with neither."""
+    return functools.partial(send, foreign=request.param)
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ class Receiver:
         return [each.delivery for each in self.arrivals]
 
     async def send(
-        self, to: Service, headers: Mapping[str, str], body: bytes, permit: Permit
+        self, to: Service, headers: Mapping[str, str], body: bytes, permit: Permit, _: None
     ) -> Sent:
         if not self.unreachable:
             await permit.before_send()

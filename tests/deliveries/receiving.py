@@ -10,6 +10,8 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from service.worker.deliveries.foreign_request import ForeignRequest
+from service.worker.deliveries.ingest_label import IngestLabel
 from service.worker.deliveries.sender import Sent
 from service.worker.deliveries.service import SealedSecret, Service
 from tracking.errors import NotStarted
@@ -26,6 +28,16 @@ SERVICE = Service(
     secrets=(SealedSecret("sealed"),),
     made_at=dt.datetime(2026, 5, 4, tzinfo=dt.UTC),
     timeout_seconds=5.0,
+)
+FOREIGN = ForeignRequest(
+    id="0" * 32,
+    label=IngestLabel(Account("shop"), "hook", "a" * 21),
+    received_at=dt.datetime(2026, 11, 26, 3, 0, 0, 250_000, tzinfo=dt.UTC),
+    method="POST",
+    target="/",
+    url="https://shop-hook-random.in.example/",
+    headers=(("Content-Type", "application/json"),),
+    body=BODY,
 )
 
 Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]

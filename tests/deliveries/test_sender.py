@@ -49,7 +49,7 @@ async def test_a_delivery_arrives_as_it_is_with_its_headers(wire: Wire, send: Se
 
 
 async def test_at_the_stamp_the_operating_system_has_the_whole_delivery(
-    send: Send, permit: Permit
+    deliver: Send, permit: Permit
 ) -> None:
     received, body = bytearray(), b'"' + b"x" * 100_000 + b'"'
 
@@ -66,7 +66,7 @@ async def test_at_the_stamp_the_operating_system_has_the_whole_delivery(
 
     permit.when_sent = take_what_has_left
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        await send(listener.getsockname()[1], body=body)
+        await deliver(listener.getsockname()[1], body=body)
 
     assert received.endswith(b"\r\n\r\n" + body)
     assert permit.steps == ["before_send", "after_send", "answered"]
@@ -74,7 +74,7 @@ async def test_at_the_stamp_the_operating_system_has_the_whole_delivery(
 
 @pytest.mark.parametrize("late", [True, False])
 async def test_a_permit_that_cannot_be_used_sends_nothing(
-    *, late: bool, wire: Wire, send: Send, permit: Permit
+    *, late: bool, wire: Wire, deliver: Send, permit: Permit
 ) -> None:
     requests: list[bytes] = []
     port = await wire(answering(OK, requests))
@@ -82,7 +82,7 @@ async def test_a_permit_that_cannot_be_used_sends_nothing(
     if late:
         permit.deadline = time.monotonic()
     with pytest.raises(NotStarted):
-        await send(port)
+        await deliver(port)
 
     assert requests == []
     assert permit.steps == []
@@ -142,39 +142,39 @@ async def test_the_official_verifier_accepts_a_delivery_by_each_live_secret_and_
     ],
 )
 async def test_an_answer_is_judged_by_its_head(
-    answer: bytes, failure: Failure | None, rest: float | None, wire: Wire, send: Send
+    answer: bytes, failure: Failure | None, rest: float | None, wire: Wire, deliver: Send
 ) -> None:
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         await request_of(reader)
         writer.write(answer)
 
-    sent = await send(await wire(serve))
+    sent = await deliver(await wire(serve))
 
     assert (sent.ending.failure, sent.ending.rest_seconds) == (failure, rest)
 
 
-async def test_a_redirect_leads_nowhere(wire: Wire, send: Send) -> None:
+async def test_a_redirect_leads_nowhere(wire: Wire, deliver: Send) -> None:
     elsewhere: list[bytes] = []
     inside = await wire(answering(OK, elsewhere))
     location = f"Location: http://127.0.0.1:{inside}/".encode()
     answer = b"HTTP/1.1 307 Moved\r\n" + location + b"\r\nContent-Length: 0\r\n\r\n"
-    sent = await send(await wire(answering(answer)))
+    sent = await deliver(await wire(answering(answer)))
 
     assert (sent.ending.failure, sent.ending.status) == (Failure.REDIRECT, 307)
     assert elsewhere == []
 
 
-async def test_a_gzip_bomb_is_kept_as_it_came(wire: Wire, send: Send) -> None:
+async def test_a_gzip_bomb_is_kept_as_it_came(wire: Wire, deliver: Send) -> None:
     bomb = gzip.compress(bytes(20_000_000))
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
-    sent = await send(await wire(answering(head.encode() + bomb)))
+    sent = await deliver(await wire(answering(head.encode() + bomb)))
 
     assert sent.ending.failure is None
     assert sent.body == bomb[:BODY_MOST]
 
 
 async def test_of_an_answer_without_end_the_beginning_is_read_and_the_connection_closed(
-    wire: Wire, send: Send
+    wire: Wire, deliver: Send
 ) -> None:
     closed = asyncio.Event()
 
@@ -188,7 +188,7 @@ async def test_of_an_answer_without_end_the_beginning_is_read_and_the_connection
         finally:
             closed.set()
 
-    sent = await send(await wire(serve))
+    sent = await deliver(await wire(serve))
 
     assert sent.ending.failure is Failure.SERVER_ERROR
     assert sent.body == b"x" * BODY_MOST
@@ -201,7 +201,7 @@ async def test_of_an_answer_without_end_the_beginning_is_read_and_the_connection
     [(b"", Failure.TIMEOUT), (b"HTTP/1.1 200 OK\r\nX:", Failure.TIMEOUT), (OK[:-2], None)],
 )
 async def test_a_receiver_that_sends_a_byte_at_a_time_is_ended_by_the_time_out(
-    first: bytes, failure: Failure | None, wire: Wire, send: Send
+    first: bytes, failure: Failure | None, wire: Wire, deliver: Send
 ) -> None:
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         await request_of(reader)
@@ -211,15 +211,38 @@ async def test_a_receiver_that_sends_a_byte_at_a_time_is_ended_by_the_time_out(
             await asyncio.sleep(0.05)
 
     began = time.monotonic()
-    sent = await send(await wire(serve), replace(SERVICE, timeout_seconds=0.4))
+    sent = await deliver(await wire(serve), replace(SERVICE, timeout_seconds=0.4))
 
     assert sent.ending.failure is failure
     assert 0.3 < time.monotonic() - began < 2.5
     assert 300 <= sent.ms < 2_500
 
 
+async def test_a_receiver_that_takes_no_body_is_ended_by_the_time_out(
+    wire: Wire, deliver: Send
+) -> None:
+    async def serve(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    large = replace(SERVICE, timeout_seconds=0.4)
+    sent = await deliver(await wire(serve), large, body=bytes(1 << 20))
+
+    assert sent.ending.failure is Failure.TIMEOUT
+
+
+async def test_an_answer_before_the_body_was_taken_counts(wire: Wire, deliver: Send) -> None:
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        await reader.readexactly(1 << 20)
+
+    sent = await deliver(await wire(serve), body=bytes(1 << 20))
+
+    assert (sent.ending.failure, sent.ending.status) == (Failure.REFUSED, 413)
+
+
 async def test_a_kept_connection_is_used_again_and_one_that_breaks_is_not_asked_twice(
-    wire: Wire, send: Send
+    wire: Wire, deliver: Send
 ) -> None:
     requests: list[bytes] = []
     connections: list[StreamWriter] = []
@@ -231,40 +254,40 @@ async def test_a_kept_connection_is_used_again_and_one_that_breaks_is_not_asked_
             writer.write(answer)
 
     port = await wire(serve)
-    endings = [(await send(port, using=Permit())).ending.failure for _ in range(3)]
+    endings = [(await deliver(port, using=Permit())).ending.failure for _ in range(3)]
 
     assert endings == [None, None, Failure.CONNECTION]
     assert (len(requests), len(connections)) == (3, 1)
 
 
-async def test_cookies_are_not_kept(wire: Wire, send: Send) -> None:
+async def test_cookies_are_not_kept(wire: Wire, deliver: Send) -> None:
     requests: list[bytes] = []
     answer = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 0\r\n\r\n"
     port = await wire(answering(answer, requests))
     for _ in range(2):
-        await send(port, using=Permit())
+        await deliver(port, using=Permit())
 
     assert ["cookie" in head_of(each) for each in requests] == [False, False]
 
 
-async def test_of_the_answers_headers_a_bounded_part_is_kept(wire: Wire, send: Send) -> None:
+async def test_of_the_answers_headers_a_bounded_part_is_kept(wire: Wire, deliver: Send) -> None:
     many = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 400) for number in range(60))
     answer = b"HTTP/1.1 200 OK\r\n" + many + b"Content-Length: 0\r\n\r\n"
-    sent = await send(await wire(answering(answer)))
+    sent = await deliver(await wire(answering(answer)))
 
     assert len(sent.headers) == 50
     assert sent.headers["x-1"] == "x" * 300
 
 
 async def test_no_proxy_is_taken_from_the_environment(
-    wire: Wire, send: Send, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, deliver: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests: list[bytes] = []
     proxied: list[bytes] = []
     proxy = await wire(answering(OK, proxied))
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{proxy}")
-    await send(await wire(answering(OK, requests)))
+    await deliver(await wire(answering(OK, requests)))
 
     assert (len(requests), len(proxied)) == (1, 0)
 

@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from receiving import BODY, HERE, OK, SERVICE, Permit, Wire, answering, at_localhost
+from receiving import BODY, FOREIGN, HERE, OK, SERVICE, Permit, Wire, answering, at_localhost
 
 from service.worker.deliveries.attempt import Failure
 from service.worker.deliveries.destination import Allowed
+from service.worker.deliveries.foreign_request import ForeignRequest
 from service.worker.deliveries.sender import Sender
 from tracking.request import Account
 
@@ -86,9 +87,14 @@ def forbidding(port: int, lookup: Callable[..., Any]) -> Sender:
     return Sender(lambda _: allowed, {"tracking.example"}, addresses=lookup)
 
 
+@pytest.mark.parametrize("foreign", [None, FOREIGN], ids=["webhook", "relayed"])
 @pytest.mark.parametrize(("address", "why"), ADDRESSES)
 async def test_a_name_that_leads_inside_is_not_connected_to(
-    address: str, why: str, inside: tuple[int, list[Any]], permit: Permit
+    address: str,
+    why: str,
+    foreign: ForeignRequest | None,
+    inside: tuple[int, list[Any]],
+    permit: Permit,
 ) -> None:
     port, seen = inside
 
@@ -99,7 +105,7 @@ async def test_a_name_that_leads_inside_is_not_connected_to(
 
     sender = forbidding(port, lookup)
     service = replace(SERVICE, destination=f"http://shop.example:{port}/")
-    sent = await sender.send(service, {}, BODY, permit)
+    sent = await sender.send(service, {}, BODY, permit, foreign)
     await sender.close()
 
     assert sent.ending.failure is Failure.FORBIDDEN_ADDRESS, why

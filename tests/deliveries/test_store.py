@@ -95,7 +95,7 @@ def test_of_many_that_move_together_each_is_as_alone(store: Store) -> None:
     assert moved == {first.id: ("open", 1), held.id: ("held", 1), elsewhere.id: ("open", 4)}
 
 
-async def test_a_delivery_is_read_with_its_bodies_and_the_row_of_its_next_attempt(
+async def test_a_delivery_is_read_with_its_event_and_the_row_of_its_next_attempt(
     store: Store,
 ) -> None:
     deliveries = Deliveries(store)
@@ -103,14 +103,15 @@ async def test_a_delivery_is_read_with_its_bodies_and_the_row_of_its_next_attemp
     assert await deliveries.read("nobody") is None
     found = await deliveries.read(ONE.id)
     assert found is not None
-    assert (found.bodies, found.row) == (None, None)
+    assert (found.event, found.row) == ({}, None)
 
-    store.events.insert_one({"_id": EVENT, "bodies": {"standard": BODY}})
+    event = {"_id": EVENT, "bodies": {"standard": BODY}}
+    store.events.insert_one(event)
     for number in (2, 3):
         await deliveries.note({"_id": f"{ONE.id}.{number}", "ms": number})
     found = await deliveries.read(ONE.id)
     assert found is not None
-    assert (found.bodies, found.row) == ({"standard": BODY}, {"_id": f"{ONE.id}.3", "ms": 3})
+    assert (found.event, found.row) == (event, {"_id": f"{ONE.id}.3", "ms": 3})
 
 
 def test_the_row_of_an_attempt_is_written_once(store: Store) -> None:

@@ -47,7 +47,7 @@ class Kept:
     async def read(self, _: str) -> Found:
         if self.down:
             raise ResultsDown("MongoDB is away")
-        return Found(self.delivery, {"standard": BODY}, self.row)
+        return Found(self.delivery, {"bodies": {"standard": BODY}}, self.row)
 
     async def note(self, row: dict[str, Any]) -> None:
         self.steps.append(f"note {row['_id'].rpartition('.')[2]}")

@@ -1,6 +1,7 @@
 """What verifies a webhook: the official verifiers, and each example, which takes only genuine ones.
 
-Signatures are made by the product, of a text that is not ASCII, by two live secrets.
+Signatures are made by the product, of a text that is not ASCII, by two live secrets. The example
+for relayed requests takes the same ones, under the names that a relay gives them.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _program(name: str, *command: str) -> list[str]:
     return [name, *command]
 
 
-@pytest.fixture(params=["python", "node", "php"])
+@pytest.fixture(params=["python", "node", "php", "relay"])
 def receiver(request: pytest.FixtureRequest, secret: str, tmp_path: Path) -> Iterator[Receiver]:
     """An example that takes webhooks; gives the status with which it answers."""
     port = free_port()
@@ -66,13 +67,16 @@ def receiver(request: pytest.FixtureRequest, secret: str, tmp_path: Path) -> Ite
         "php": lambda: _program(
             "php", "-S", f"127.0.0.1:{port}", str(EXAMPLES / "verify_webhook.php")
         ),
+        "relay": lambda: [sys.executable, str(EXAMPLES / "verify_relay.py"), str(port)],
     }[request.param]()
+    prefix = "relay-" if request.param == "relay" else "webhook-"
     with Nursery() as nursery:
-        environment = {**os.environ, "WEBHOOK_SECRET": secret}
+        environment = {**os.environ, "WEBHOOK_SECRET": secret, "RELAY_SECRET": secret}
         process = nursery.start(command, tmp_path / "log", environment)
 
         def post(headers: Mapping[str, str], body: bytes) -> int:
-            asked = urllib.request.Request(f"http://127.0.0.1:{port}/", body, dict(headers))
+            named = {name.replace("webhook-", prefix): value for name, value in headers.items()}
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}/", body, named)
             deadline = time.monotonic() + SOON
             while True:
                 try:
@@ -110,15 +114,21 @@ def test_an_example_takes_a_genuine_webhook_and_no_other(receiver: Receiver, sec
     assert receiver(genuine, BODY + b" ") == 401
 
 
-@pytest.mark.parametrize("name", ["python", "node"])
-def test_an_example_says_that_it_needs_the_secret(name: str) -> None:
-    program, ending = (sys.executable, "py") if name == "python" else (_program("node")[0], "js")
-    without = {key: text for key, text in os.environ.items() if key != "WEBHOOK_SECRET"}
-    command = [program, EXAMPLES / f"verify_webhook.{ending}", "8000"]
-    done = run_to_end(command, without, EXAMPLES)
+@pytest.mark.parametrize(
+    ("example", "name"),
+    [
+        ("verify_webhook.py", "WEBHOOK_SECRET"),
+        ("verify_webhook.js", "WEBHOOK_SECRET"),
+        ("verify_relay.py", "RELAY_SECRET"),
+    ],
+)
+def test_an_example_says_that_it_needs_the_secret(example: str, name: str) -> None:
+    program = _program("node")[0] if example.endswith("js") else sys.executable
+    without = {key: text for key, text in os.environ.items() if key != name}
+    done = run_to_end([program, EXAMPLES / example, "8000"], without, EXAMPLES)
 
     assert done.returncode == 1
-    assert done.stderr.startswith("WEBHOOK_SECRET is not set")
+    assert done.stderr.startswith(f"{name} is not set")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -12,6 +12,7 @@ import ipaddress
 import socket
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from loopback import RecordingPermit, request_of
 from portion import examples
 from test_fuzz_answers import ON_THE_WIRE
+from yarl import URL
 
 from service.worker.deliveries.attempt import REST_MOST_SECONDS, Failure
 from service.worker.deliveries.destination import (
@@ -31,11 +33,25 @@ from service.worker.deliveries.destination import (
     is_public,
     parse_destination,
 )
+from service.worker.deliveries.foreign_request import ForeignRequest
+from service.worker.deliveries.ingest_label import IngestLabel
+from service.worker.deliveries.relayed import head_of
 from service.worker.deliveries.sender import BODY_MOST, HEADER_KEPT, HEADERS_KEPT, Sender, Sent
 from service.worker.deliveries.service import SealedSecret, Service
 from tracking.request import Account
 
 pytestmark = pytest.mark.portion
+
+FOREIGN = ForeignRequest(
+    id="0" * 32,
+    label=IngestLabel(Account("shop"), "hook", "a" * 21),
+    received_at=dt.datetime(2026, 11, 26, tzinfo=dt.UTC),
+    method="POST",
+    target="/",
+    url="https://in.example/",
+    headers=(),
+    body=b"",
+)
 
 ADDRESSES = st.sampled_from(
     [
@@ -101,6 +117,37 @@ def test_headers_of_an_account_are_refused_or_can_be_sent(headers: dict[str, str
     except BadDestination:
         return
     assert all(is_header(*each) for each in headers.items())
+
+
+BYTES = st.text(st.characters(max_codepoint=255), max_size=12)
+NAMES = st.sampled_from(["X-A", "x-a", "Content-Length", "Connection", "relay-id"]) | BYTES
+
+
+@examples(300)
+@given(
+    method=st.sampled_from(["POST", "put", "GET"]) | BYTES,
+    target=BYTES.map("/{}".format) | BYTES,
+    headers=st.lists(st.tuples(NAMES, BYTES), max_size=4),
+)
+@example(method="POST", target="/", headers=[("X", "1\r\nY: 2")])
+@example(method="POST", target="/ HTTP/1.1\r\nX:", headers=[])
+@example(method="POST", target="/", headers=[("Connection", "X-A"), ("X-A", "1"), ("X_A", "2")])
+def test_a_foreign_request_is_not_written_or_is_what_it_was(
+    method: str, target: str, headers: list[tuple[str, str]]
+) -> None:
+    foreign = replace(FOREIGN, method=method, target=target, headers=tuple(headers))
+    try:
+        head = head_of(foreign, URL("https://shop.example"), {"relay-id": "ID"})
+    except ValueError:
+        return
+    first, host, *lines, _, _ = head.decode("latin-1").split("\r\n")
+    assert (first, host) == (f"{method} {target} HTTP/1.1", "Host: shop.example")
+    assert lines.pop() == "relay-id: ID"
+    if method not in {"GET", "HEAD", "OPTIONS", "DELETE"}:
+        assert lines.pop() == "Content-Length: 0"
+    left = iter([f"{name}: {value}" for name, value in headers])
+    assert all(each in left for each in lines)  # as they came, in order
+    assert not [each for each in lines if each.lower().startswith(("relay-id", "content-length"))]
 
 
 class Receiver:

@@ -51,7 +51,7 @@ _NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _FIELD_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _FIELD_VALUE = re.compile(r"[!-~](?:[ !-~]*[!-~])?")
 _OURS = re.compile(
-    r"webhook-.*|aftership-.*|content-.*|proxy-.*|host|user-agent|cdn-loop|accept-encoding"
+    r"webhook-.*|aftership-.*|relay-.*|content-.*|proxy-.*|host|user-agent|cdn-loop|accept-encoding"
     r"|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect",
     re.IGNORECASE,
 )

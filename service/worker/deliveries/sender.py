@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import functools
+import io
 import socket
 import ssl
 import sys
@@ -47,6 +48,8 @@ from service.worker.deliveries.destination import (
     is_header,
     parse_destination,
 )
+from service.worker.deliveries.foreign_request import ForeignRequest
+from service.worker.deliveries.relayed import head_of
 from service.worker.deliveries.service import Service
 from tracking.call import Permit
 from tracking.errors import CourierDown, NotStarted
@@ -123,12 +126,18 @@ class Sender:
         self._sessions: dict[Allowed, aiohttp.ClientSession] = {}
 
     async def send(
-        self, service: Service, headers: Mapping[str, str], body: bytes, permit: Permit
+        self,
+        service: Service,
+        headers: Mapping[str, str],
+        body: bytes,
+        permit: Permit,
+        foreign: ForeignRequest | None = None,
     ) -> Sent:
         """POST `body` to the service's destination, with `headers` over those of the service.
 
-        Raises NotStarted where the permit could not be used: nothing was sent. Whatever a receiver
-        or the network does is a Sent.
+        Of a `foreign` request all goes as it came, and `headers` behind it (relayed.py). Raises
+        NotStarted where the permit could not be used: nothing was sent. Whatever a receiver or the
+        network does is a Sent.
         """
         began, at = time.monotonic(), dt.datetime.now(dt.UTC)
         seconds = min(service.timeout_seconds, permit.deadline - began)
@@ -137,13 +146,17 @@ class Sender:
         allowed = self._allowed_of(service.account)
         try:
             url = self._parsed(service.destination, allowed)
-            sent = headers_of(service, headers)
+            request: Mapping[str, Any]
+            if foreign is None:
+                request = {"method": "POST", "headers": headers_of(service, headers), "data": body}
+            else:
+                request = _as_it_came(foreign, url, service, headers)
         except BadDestination:
             return Sent(Ending(Failure.FORBIDDEN_ADDRESS), 0, at)
-        gate, answer = Gate(permit), _Answer()
+        gate, answer = Gate(permit, whole=foreign is not None), _Answer()
         try:
             async with asyncio.timeout(seconds):
-                await answer.read(self._post(allowed, url, sent, body, gate))
+                await answer.read(self._ask(allowed, url, gate, request))
         except (CourierDown, aiohttp.ClientError, OSError, ValueError) as broken:
             answer.broken = broken
         finally:
@@ -151,13 +164,11 @@ class Sender:
         ms = round((time.monotonic() - (gate.opened_at or began)) * 1_000)
         return Sent(answer.ending, ms, at, answer.headers, bytes(answer.body))
 
-    async def _post(
-        self, allowed: Allowed, url: URL, headers: Mapping[str, str], body: bytes, gate: Gate
+    async def _ask(
+        self, allowed: Allowed, url: URL, gate: Gate, request: Mapping[str, Any]
     ) -> aiohttp.ClientResponse:
         http = self._session(allowed)
-        return await http.post(
-            url, data=body, headers=headers, allow_redirects=False, middlewares=(gate,)
-        )
+        return await http.request(url=url, allow_redirects=False, middlewares=(gate,), **request)
 
     def _session(self, allowed: Allowed) -> aiohttp.ClientSession:
         if (found := self._sessions.get(allowed)) is None:
@@ -221,10 +232,26 @@ class _Answer:
         return {name.lower(): value for name, value in self._response.headers.items()}
 
 
-def headers_of(service: Service, headers: Mapping[str, str]) -> dict[str, str]:
+def _as_it_came(
+    foreign: ForeignRequest, url: URL, service: Service, headers: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Write a foreign request, for aiohttp a body: whole, and of any size as a file.
+
+    aiohttp only learns whether an answer has a body: one to HEAD has none.
+    """
+    loop = {CDN_LOOP: ", ".join(foreign.values(CDN_LOOP))}
+    head = head_of(foreign, url, headers_of(service, {**headers, **loop}, plain={}))
+    method = "HEAD" if foreign.method == "HEAD" else "POST"
+    return {"method": method, "data": io.BytesIO(head + foreign.body)}
+
+
+def headers_of(
+    service: Service, headers: Mapping[str, str], plain: Mapping[str, str] = _PLAIN
+) -> dict[str, str]:
     """Write the headers of an attempt: the account's own, then ours in their place.
 
-    Raises BadDestination for what came through here too often.
+    `plain`: ours where `headers` says nothing else. Raises BadDestination for what came through
+    here too often.
     """
     added = {
         name: value for name, value in (service.headers or {}).items() if is_header(name, value)
@@ -234,7 +261,7 @@ def headers_of(service: Service, headers: Mapping[str, str]) -> dict[str, str]:
     if passages(before) > _OVER_HERE:
         raise BadDestination("it came through here before: its destination leads back to us")
     ours[CDN_LOOP] = f"{before}, {USER_AGENT}" if before else USER_AGENT
-    plain = {name: value for name, value in _PLAIN.items() if name.lower() not in ours}
+    plain = {name: value for name, value in plain.items() if name.lower() not in ours}
     return added | plain | ours
 
 

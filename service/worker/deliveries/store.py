@@ -1,8 +1,8 @@
 """Deliveries in MongoDB: what an attempt reads and writes, and what is due.
 
 ========================= ==========================================================================
-`read`                    a delivery with the bodies of its event, and its next attempt's row, if it
-                          stands: all as a majority has them
+`read`                    a delivery with its event, and the row of its next attempt, if it stands:
+                          all as a majority has them
 `note`                    the row of an attempt; one that stands already stays as it is
 `move`                    a compare-and-set on (round, made). Where somebody held or cancelled the
                           delivery meanwhile, a failure only counts the attempt; who was delivered
@@ -17,7 +17,7 @@ stores answers of couriers, as `Due` asks for the filler. Each may be repeated.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ from service.worker.results.database import Collections, Document, log_refused
 from service.worker.results.failure import faults_of
 
 READ_TOGETHER, WRITTEN_TOGETHER = 50, 500
-"""Bodies are up to 256 KiB, rows up to some 20 KiB."""
+"""Bodies are up to 256 KiB, or 1 MiB of what a relay took, rows up to some 20 KiB."""
 
 REST_SECONDS = 0.005
 """Between two batches, so that those of a busy process hold more items: each costs a round trip and
@@ -52,10 +52,14 @@ _COUNTED = ("made", "round_from", "why")
 
 
 class Found(NamedTuple):
-    """A delivery as a majority has it. `row`: of its attempt made + 1, None where none stands."""
+    """A delivery as a majority has it.
+
+    `event`: its event, empty where that is not kept any more. `row`: of its attempt made + 1, None
+    where none stands.
+    """
 
     delivery: Delivery
-    bodies: Mapping[str, bytes] | None
+    event: Document
     row: Document | None
 
 
@@ -78,8 +82,8 @@ def read(stores: Collections, ids: Sequence[str]) -> list[Found | None]:
         if each is None:
             told.append(None)
             continue
-        bodies = events.get(each.event, {}).get("bodies")
-        told.append(Found(each, bodies, rows.get(attempt_id(each.id, each.made + 1))))
+        row = rows.get(attempt_id(each.id, each.made + 1))
+        told.append(Found(each, events.get(each.event, {}), row))
     return told
 
 

@@ -42,12 +42,15 @@ from service.worker.deliveries.delivery import (
     DeliveryState,
     attempt_id,
 )
+from service.worker.deliveries.foreign_request import RELAYED, foreign_in
 from service.worker.deliveries.health_notes import Healths
+from service.worker.deliveries.relayed import headers_about
 from service.worker.deliveries.secret_box import Unreadable
 from service.worker.deliveries.sender import Sender
 from service.worker.deliveries.service import Format, Service, ServiceState
 from service.worker.deliveries.signing import BadSecret
 from service.worker.deliveries.store import Deliveries, Found
+from service.worker.results.change import EventName
 from service.worker.results.database import Document
 from tracking.call import Attempt, Call, DeadLetter, Decision, Refuse, Repeat, Setback
 from tracking.errors import (
@@ -154,15 +157,12 @@ class DeliveryWork:
             if found.row is not None:
                 await self._write(_made_by_row(service, found.delivery, found.row))
                 return [_skipped("made_before")]
-            bodies = found.bodies or {}
-            # What AfterShip knows no event of, or was written before the service changed.
-            body = bodies.get(service.format.value, bodies.get(Format.STANDARD.value))
-            if body is None:
+            if (body := _body_of(found, service)) is None:
                 await self._end(found.delivery, "no_body", dt.datetime.now(dt.UTC))
                 return [_skipped("no_body")]
         except ResultsDown as down:
             raise NotStarted(str(down)) from down
-        made = await self._send(service, found.delivery, body, call)
+        made = await self._send(service, found, body, call)
         if made.ending.failure is not None:
             raise AttemptFailed(made)
         return [Done("delivered", {}, "delivered", made, made.ending.status)]
@@ -209,12 +209,16 @@ class DeliveryWork:
         """Make none: `deliveries` has it."""
         return None
 
-    async def _send(self, service: Service, delivery: Delivery, body: bytes, call: Call) -> Made:
+    async def _send(self, service: Service, found: Found, body: bytes, call: Call) -> Made:
+        delivery, foreign = found.delivery, None
         try:
-            signed = self._sign(service, delivery.id, dt.datetime.now(dt.UTC), body)
+            headers = self._sign(service, delivery.id, dt.datetime.now(dt.UTC), body)
         except (Unreadable, BadSecret) as error:
             raise NoKey(f"{service.line} cannot be signed: {error}") from error
-        answer = await self._sender.send(service, signed, body, call.permit)
+        if delivery.type is EventName.RELAY_REQUEST:
+            foreign = foreign_in(found.event)
+            headers = headers_about(foreign, headers, delivery.made + 1)
+        answer = await self._sender.send(service, headers, body, call.permit, foreign)
         row = {
             **_row(delivery, answer.at, answer.ms, answer.ending),
             "headers": dict(answer.headers),
@@ -310,6 +314,14 @@ def _skipped_because(found: Found | None, service: Service | None, call: Call) -
     if not is_due and seconds <= SOON_SECONDS:
         raise NotYet(seconds)
     return "" if is_due else "not_due"
+
+
+def _body_of(found: Found, service: Service) -> bytes | None:
+    bodies = found.event.get("bodies") or {}
+    if found.delivery.type is EventName.RELAY_REQUEST:
+        return bodies.get(RELAYED)
+    # What AfterShip knows no event of, or was written before the service changed.
+    return bodies.get(service.format.value, bodies.get(Format.STANDARD.value))
 
 
 def _is_of(delivery: Delivery, call: Call) -> bool:

@@ -80,7 +80,7 @@ class Destinations:
     sent: int = 0
 
     async def send(
-        self, service: Service, headers: Mapping[str, str], body: bytes, permit: Permit
+        self, service: Service, headers: Mapping[str, str], body: bytes, permit: Permit, _: None
     ) -> Sent:
         """Stand in for `service.worker.deliveries.sender.Sender`."""
         around, plan = self.around, self.services[service.id]

@@ -33,9 +33,9 @@ from service.worker.deliveries.ingest_label import KEY_BYTES
 from service.worker.deliveries.service import Ingest
 
 KEY = b"k" * KEY_BYTES
-# Made under KEY, and under another one: processes that share the tests must name them alike.
-LABEL = "main-shop-vwv7xh6l5idfdw6t3gh2u"
-FORGED = "main-shop-d7pv24qvhmmpqzxcmymx2"
+LABEL, FORGED = "main-shop-tl6i4dhilhheaithebeji", "main-shop-jgekbguffqgk3n3obaie6"
+"""One that was made under the key, and one that was not: the same ones each time."""
+
 DOMAIN = "in.example.com"
 PATH = f"/in/{LABEL}"
 OWN = "track.example.com"

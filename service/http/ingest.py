@@ -52,6 +52,7 @@ from service.observe.log import emit_unexpected
 from service.observe.metrics import RELAYED, RELAYED_SPOOLED, RELAYED_WAITING
 from service.worker.deliveries.foreign_request import (
     BODY_MOST,
+    END_AT_A_HOP,
     HEAD_MOST,
     ForeignRequest,
     encode_foreign,
@@ -68,9 +69,6 @@ BODY_TEXT_MOST = 1_024
 _SANDBOX = {"Content-Security-Policy": "sandbox"}
 _TEXT = "text/plain"
 _END = re.compile(r"[/?#]")
-_ENDS_AT_A_HOP = frozenset(
-    {"connection", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
-)
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 _NO_METHODS = frozenset({"CONNECT", "TRACE"})
 
@@ -327,7 +325,7 @@ def _end_to_end(raw: tuple[tuple[bytes, bytes], ...]) -> Iterator[tuple[str, str
     }
     for name, value in headers:
         lower = name.lower()
-        if not (lower in _ENDS_AT_A_HOP or lower in named or lower.startswith("proxy-")):
+        if lower != "host" and lower not in named and lower not in END_AT_A_HOP:
             yield name, value
 
 

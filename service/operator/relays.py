@@ -38,7 +38,9 @@ def new_ingest(stores: Collections, kind: ServiceType, account: Account, name: s
     """Give a new service of this type its label. Raises PyMongoError."""
     if kind is ServiceType.WEBHOOK:
         return Ingest()
-    return Ingest(random=new_label(account, name, ingest_key(stores)).random)
+    random = new_label(account, name, ingest_key(stores)).random
+    # Couriers take nothing but 200 for an answer, as some say.
+    return Ingest(random, status=200) if kind is ServiceType.COURIER else Ingest(random)
 
 
 def label_of(service: Service) -> IngestLabel:

@@ -18,6 +18,7 @@ from service.worker.deliveries.destination import (
     BadDestination,
     allowed_of,
     check_headers,
+    own_names_of,
     parse_destination,
 )
 from service.worker.deliveries.secret_box import new_key
@@ -197,7 +198,7 @@ def read_wishes(
     members: Document = msgspec.to_builtins(read)
     _insist_on_type(service.type, members, is_new=is_new)
     if members.get("destination"):
-        allowed, own = allowed_of(config, service.account), config.webhooks.own_names
+        allowed, own = allowed_of(config, service.account), own_names_of(config)
         _check("destination", parse_destination, members["destination"], allowed, own)
     if "headers" in members:
         _check("headers", check_headers, members["headers"])

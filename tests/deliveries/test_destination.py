@@ -116,11 +116,13 @@ def test_an_operator_may_allow_a_network_in_either_writing(address: str) -> None
         ("https://shop..example/", "no name of a host"),
         ("https://shop example/", "no name of a host"),
         ("https://shop.example/" + "a" * 2_048, "2048 characters"),
+        ("https://in.example/", "this service itself"),
+        ("https://main-shop-r.in.example/", "this service itself"),
     ],
 )
 def test_an_address_that_cannot_be_served_is_refused_with_the_reason(text: str, said: str) -> None:
     with pytest.raises(BadDestination, match=said):
-        parse_destination(text, own={"tracking.example"})
+        parse_destination(text, own={"tracking.example", "in.example", ".in.example"})
 
 
 @pytest.mark.parametrize(

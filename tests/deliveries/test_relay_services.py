@@ -63,6 +63,11 @@ def test_a_service_is_of_the_type_webhook_where_nothing_else_is_said(ours: Servi
     assert (made.type, made.ingest.random) == (ServiceType.WEBHOOK, "")
 
 
+def test_a_courier_is_answered_200_where_nothing_else_is_said(ours: Services) -> None:
+    assert make_courier(ours).ingest.status == 200
+    assert make_relay(ours).ingest.status == 202
+
+
 def test_a_relay_takes_requests_as_was_wished_and_its_token_is_kept_as_a_hash(
     ours: Services, stores: Collections
 ) -> None:

@@ -75,7 +75,7 @@ async def test_head_and_body_are_kept_as_they_came_but_for_what_ends_at_the_hop(
         b"Connection: close, X-Named",
         b"x-named: 3",
         b"Keep-Alive: 1",
-        b"Proxy-Anything: 1",
+        b"Proxy-Connection: 1",
         b"TE: trailers",
         b"Trailer: X-T",
         b"Content-Encoding: gzip",

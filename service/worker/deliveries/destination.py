@@ -132,8 +132,14 @@ def allowed_of(config: Config, account: str) -> Allowed:
     return Allowed(networks, found.http, frozenset(found.ports))
 
 
+def own_names_of(config: Config) -> tuple[str, ...]:
+    """List the host names of this service; one that begins with a dot stands for all below it."""
+    domain = config.ingest.domain
+    return (*config.webhooks.own_names, *((domain, f".{domain}") if domain else ()))
+
+
 def parse_destination(text: str, allowed: Allowed = NOTHING_MORE, own: Collection[str] = ()) -> URL:
-    """Check the words of a destination. Raises BadDestination; `own`: host names of this service.
+    """Check the words of a destination. Raises BadDestination; `own`: as of `own_names_of`.
 
     Whether its name leads to a public address is judged at each connection.
     """
@@ -163,7 +169,7 @@ def _check_host(host: str, allowed: Allowed, own: Collection[str]) -> None:
     name = host.lower().removesuffix(".")
     if not name:
         raise BadDestination("the address names no host")
-    if name in own:
+    if name in own or any(each[0] == "." and name.endswith(each) for each in own):
         raise BadDestination(f"{name} is this service itself")
     try:
         literal = ipaddress.ip_address(name.partition("%")[0])

@@ -65,6 +65,24 @@ _DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)
 _ONE_BYTE = re.compile(r"[\x00-\xff]*")
 
 
+END_AT_A_HOP = frozenset(
+    {
+        "connection",
+        "expect",
+        "http2-settings",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that are meant for the next server alone (RFC 9110, 7.6.1), in lower case."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignRequest:
     """A request as another system sent it. Texts hold a byte in each character (Latin-1)."""

@@ -27,24 +27,7 @@ from collections.abc import Iterator, Mapping
 from yarl import URL
 
 from limits.admin.operations import iso
-from service.worker.deliveries.foreign_request import ForeignRequest
-
-END_AT_A_HOP = frozenset(
-    {
-        "connection",
-        "expect",
-        "http2-settings",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-"""Headers that are meant for the next server alone (RFC 9110, 7.6.1), in lower case."""
+from service.worker.deliveries.foreign_request import END_AT_A_HOP, ForeignRequest
 
 _OF_THE_HOP = END_AT_A_HOP | {"host", "content-length"}
 

@@ -114,7 +114,7 @@ class Sender:
         addresses: Addresses = socket.getaddrinfo,
         tls: ssl.SSLContext | Literal[True] = True,
     ) -> None:
-        """`own`: host names of this service; `kept_below`: as for `open_session`.
+        """`own`: as of `own_names_of`; `kept_below`: as for `open_session`.
 
         `tls`: True verifies certificates by those that the system trusts.
         """

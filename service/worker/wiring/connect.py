@@ -37,7 +37,7 @@ from service.config.machine import kept_below
 from service.config.schema import Config, delivery_lease_seconds, limits_for
 from service.observe.events import Event
 from service.observe.log import emit
-from service.worker.deliveries.destination import allowed_of
+from service.worker.deliveries.destination import allowed_of, own_names_of
 from service.worker.deliveries.lines import ServiceLines
 from service.worker.deliveries.sender import Sender
 from service.worker.deliveries.subscriptions import Subscriptions
@@ -148,7 +148,7 @@ def _opened(config: Config, closing: AsyncExitStack) -> tuple[Redis, Store, Send
     closing.push_async_callback(redis.aclose)
     closing.push_async_callback(store.close)
     allowed = functools.cache(functools.partial(allowed_of, config))
-    sender = Sender(allowed, config.webhooks.own_names, kept_below(config.worker))
+    sender = Sender(allowed, own_names_of(config), kept_below(config.worker))
     closing.push_async_callback(sender.close)
     return redis, store, sender
 

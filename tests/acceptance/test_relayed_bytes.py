@@ -116,8 +116,8 @@ def test_foreign_requests_arrive_byte_for_byte_through_a_worker(
         # A door answers 400 to a target that is not ASCII, which HTTP does not know.
         ascii_only = (each for each in drawn if each.message.target.isascii())
         requests = list(itertools.islice(ascii_only, REQUESTS))
-        source(relay, requests)
         plant.hire().ready()
+        source(relay, requests)
         hooks.all_delivered("erp", REQUESTS, PATIENCE_SECONDS)
 
         assert list(wrong_arrivals(requests, receiver.arrived, int(time.time()))) == []

@@ -27,11 +27,11 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
-from service.http.backend.bodies import Bodies, Body
+from service.http.backend.bodies import Bodies, Body, TooLarge
 from service.http.backend.door import Door, TooSlow
 from service.http.backend.keyring import Keyring
 from service.http.callers import Allowance
@@ -78,10 +78,14 @@ Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Addressed(NamedTuple):
-    """Where a request goes: the text in the place of a label, and the target behind it."""
+    """Where a request goes: the text in the place of a label, and the target behind it.
+
+    `on_own_host`: at a host that serves the API or pages.
+    """
 
     label: str
     target: str
+    on_own_host: bool = False
 
 
 class _Rate(NamedTuple):
@@ -104,6 +108,8 @@ class Relays:
         self._door = door
         self.bodies = bodies
         self._rates: dict[str, _Rate] = {}
+        self._genuine_labels: dict[tuple[bytes, str], IngestLabel] = {}
+        """No more than were made: of all others nothing is kept."""
         self._outcomes: Counter[str] = Counter()
 
     def stand_before(self, server: web.Server) -> None:
@@ -127,21 +133,21 @@ class Relays:
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request."""
+        addressed = self._addressed(request)
+        if addressed is None:
+            return await self.others(request)
         name = name_of(request)
         try:
-            addressed = self._addressed(request)
-            if addressed is None:
-                return await self.others(request)
             response = await self._answer(request, addressed)
         except Problem as problem:
             self._outcomes[_outcome_of(problem.status)] += 1
             response = _told(problem)
+        except ConnectionError:
+            raise  # the sender is gone
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
             self._outcomes["unavailable"] += 1
             emit_unexpected(error, request=name)
             response = _told(Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "this is a defect"))
-        if "Upgrade" in request.headers:
-            response.force_close()  # what follows would be read as another protocol
         finish(response, name)
         return response
 
@@ -153,16 +159,16 @@ class Relays:
             return Addressed(host.removesuffix(self._below), path)
         if not path.startswith(PATH):
             return None
-        if own:
-            why = f"{host!r} serves other things: send to a host that [http] does not name"
-            raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why[: BODY_TEXT_MOST // 2])
         end = _END.search(path, len(PATH))
         at = len(path) if end is None else end.start()
         slash = "" if path.startswith("/", at) else "/"
-        return Addressed(path[len(PATH) : at], slash + path[at:])
+        return Addressed(path[len(PATH) : at], slash + path[at:], on_own_host=own)
 
     async def _answer(self, request: web.BaseRequest, addressed: Addressed) -> web.Response:
         """Save a request, and answer it. Raises Problem."""
+        if addressed.on_own_host:
+            why = "this host serves other things: send to one that [http] does not name"
+            raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
         label = self._genuine(addressed.label)
         target = addressed.target
         _insist_on_form(request, target)
@@ -175,7 +181,7 @@ class Relays:
             _use(rate.bytes, size, "bytes")
         try:
             self._door.insist_on_pace()
-            if "Expect" in request.headers:
+            if request.headers.get("Expect", "").lower() == "100-continue":
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             with self.bodies.hand() as body:
                 await _read(request, body)
@@ -190,11 +196,15 @@ class Relays:
 
     def _genuine(self, text: str) -> IngestLabel:
         """Read a label. Raises Problem: it was never made, or nobody here knows yet."""
-        label, key = parse_label(text), self._keyring.keys.ingest_key
+        key = self._keyring.keys.ingest_key
+        if (found := self._genuine_labels.get((key, text.lower()))) is not None:
+            return found
+        label = parse_label(text)
         if label is not None and not key:
             raise come_later("this door does not know yet which labels were made")
         if label is None or not is_genuine(label, key):
             raise Problem(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+        self._genuine_labels[key, text.lower()] = label
         return label
 
     def _rate_of(self, label: str, ingest: Ingest) -> _Rate:
@@ -221,7 +231,7 @@ class Relays:
             )
         [spooled] = await self._door.take_jobs([job])
         self._outcomes["spooled" if spooled else "taken"] += 1
-        return _said(HTTPStatus(ingest.status), ingest.body.encode()[:BODY_TEXT_MOST])
+        return _said(ingest.status, ingest.body.encode()[:BODY_TEXT_MOST])
 
 
 RELAYS: Final = web.AppKey("RELAYS", Relays)
@@ -238,6 +248,10 @@ def _insist_on_form(request: web.BaseRequest, target: str) -> None:
         why = "this method is not relayed"
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": _METHODS})
     insist_on_plain_coding(request)
+    coded = "Transfer-Encoding" in request.headers
+    if request.version != HttpVersion11 and (coded or request.version != HttpVersion10):
+        why = "send HTTP/1.1, or HTTP/1.0 without Transfer-Encoding"
+        raise Problem(HTTPStatus.BAD_REQUEST, why)
     insist_on_host(request)
     head = (
         len(request.method)
@@ -273,9 +287,10 @@ async def _read(request: web.BaseRequest, body: Body) -> None:
             body.add(content.read_nowait())  # it is all here
             return
         async with asyncio.timeout(BODY_SECONDS):
-            while piece := await content.readany():
-                _insist_on_size(body.size + len(piece))
-                body.add(piece)
+            while body.add(await content.readany()):  # nothing is named: it would be kept meanwhile
+                pass
+    except TooLarge:
+        _insist_on_size(BODY_MOST + 1)
     except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
     except TimeoutError as error:
@@ -316,7 +331,7 @@ def _end_to_end(raw: tuple[tuple[bytes, bytes], ...]) -> Iterator[tuple[str, str
             yield name, value
 
 
-def _said(status: HTTPStatus, said: bytes) -> web.Response:
+def _said(status: int, said: bytes) -> web.Response:
     """Write an answer: JSON where it is some, else text, which no browser takes for a page."""
     kind = _TEXT
     if said[:1] in {b"{", b"["}:

@@ -178,6 +178,11 @@ FIELD_MOST = 8_192
 
 HEADERS_MOST = 128
 
+_LAST = ("Transfer-Encoding", "Upgrade")
+"""Headers of a request that is the last one of its connection. The parser gives a trailer behind
+chunks to the next request, which may be somebody else's where a proxy uses the connection for
+several clients; and what follows an upgrade may be another protocol."""
+
 
 class Connections:
     """The connections: how many there are, and how many there may be."""
@@ -231,6 +236,14 @@ class ClientConnection(RequestHandler):
             self._in_time()
         elif self._slow is None and self._current_request is None:
             self._slow = self._loop.call_later(HEADER_SECONDS, self._too_late)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Answer, and end the connection behind some requests; aiohttp calls it."""
+        if any(each in request.headers for each in _LAST):
+            resp.force_close()
+        return await super().finish_response(request, resp, start_time)
 
     def handle_error(
         self,

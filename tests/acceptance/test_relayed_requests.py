@@ -71,6 +71,7 @@ def judge_stored(plant: Plant, bodies: list[bytes], **states: int) -> None:
     [
         pytest.param(each, marks=() if each is DAILY else pytest.mark.prove, id=each)
         for each in RelayPoint
+        if each is not RelayPoint.PUSH_PUT  # test_pushed_parcels.py comes there
     ],
 )
 def test_a_request_that_a_killed_worker_had_is_stored_once_by_the_next(

@@ -360,6 +360,20 @@ async def test_a_body_whose_chunks_make_no_sense_is_a_problem(port: int, chunk: 
         assert (status, problem["status"]) == (400, 400)
 
 
+async def test_a_trailer_is_no_header_of_the_next_request_over_the_same_connection(
+    port: int,
+) -> None:
+    body = json.dumps(USPS).encode()
+    chunked = b"%x\r\n%b\r\n0\r\nIdempotency-Key: mine\r\n\r\n" % (len(body), body)
+    later = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with Raw(port) as shared:
+        said = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunked + later
+        status, head, _ = await shared.says(said)
+
+        assert (status, b"Connection: close" in head) == (202, True)
+        assert await shared.is_ended()
+
+
 GZIP = POST + b"Content-Encoding: gzip\r\n"
 
 

@@ -21,11 +21,15 @@ from typing import BinaryIO, cast
 from service.worker.deliveries.foreign_request import BODY_MOST
 from tracking.errors import SpoolDown
 
-IN_MEMORY_MOST = 8 << 20
+IN_MEMORY_MOST = 16 << 20
 """Bytes of bodies that are not whole yet."""
 
 ON_THE_WAY_MOST = 4 << 20
 """Bytes of bodies on their way; one that is larger goes alone."""
+
+
+class TooLarge(Exception):
+    """A body has more than BODY_MOST bytes."""
 
 
 class Body:
@@ -37,8 +41,10 @@ class Body:
         self._pieces = bytearray()
         self._place: int | None = None
 
-    def add(self, piece: bytes) -> None:
-        """Take what came next; with all before it, BODY_MOST bytes at most."""
+    def add(self, piece: bytes) -> int:
+        """Take what came next; gives its length. Raises TooLarge."""
+        if self.size + len(piece) > BODY_MOST:
+            raise TooLarge
         if self._place is None and self._bodies.has_room_for(len(piece)):
             self._pieces += piece
         else:
@@ -48,6 +54,7 @@ class Body:
                 self._forget_pieces()
             self._bodies.write(self._place, self.size, piece)
         self.size += len(piece)
+        return len(piece)
 
     def whole(self) -> bytes:
         """Give all of it."""

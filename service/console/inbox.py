@@ -39,7 +39,7 @@ examples:
   worker.py inbox list --words "orders/create 820982911946154508"
   worker.py inbox show ID
   worker.py inbox resend ID ID
-  worker.py inbox edit ID --header 'Content-Type: application/json' --body-file body.json
+  worker.py inbox edit ID --target '/orders?shop=2' --body-file body.json
   worker.py inbox delete ID --yes
 
 """

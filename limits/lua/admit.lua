@@ -250,7 +250,7 @@ return function(id, asked, stored)
   if request.id and not is_repeat then operation = nil end
   if record then
     local is_new = request.id and not is_repeat
-    local replaces = is_new and request.auto and supersede(number, record)
+    local replaces = is_new and request.auto and supersede(number, record, request)
     if is_new and not replaces and operations_waiting(request) >= rules.max_waiting then
       return full(id, operation_of(request, name, operation), request)
     end

@@ -86,20 +86,18 @@ def _found(names: Iterable[str], couriers: catalogue.Catalogue) -> Iterator[Foun
 def _put(to: producer.Producer, batch: Sequence[Found], *, as_json: bool) -> None:
     requests = [each for each in batch if isinstance(each, put.Sendable)]
     relayed = [each for each in batch if isinstance(each, spool.Relayed)]
-    _put_on(to, producer.REQUESTS_TUBE, [(each, each.body) for each in requests], as_json=as_json)
-    _put_on(to, producer.WEBHOOKS_TUBE, [(each, each.job) for each in relayed], as_json=as_json)
+    _put_on(to, producer.REQUESTS_TUBE, requests, as_json=as_json)
+    _put_on(to, spool.WEBHOOKS_TUBE, relayed, as_json=as_json)
 
 
-def _put_on(
-    to: producer.Producer, tube: str, jobs: Sequence[tuple[Found, bytes]], *, as_json: bool
-) -> None:
+def _put_on(to: producer.Producer, tube: str, some: Sequence[Found], *, as_json: bool) -> None:
     failed: producer.NotPut | None = None
     try:
-        bodies = [body for _, body in jobs]
+        bodies = [each.body for each in some]
         placed: Sequence[producer.JobRef | None] = to.put(bodies, producer.PutOptions(), tube)
     except producer.NotPut as error:
         failed, placed = error, error.placed
-    for (each, _), place in zip(jobs, placed, strict=True):
+    for each, place in zip(some, placed, strict=True):
         if place:
             sys.stdout.write(_line(each, place, as_json=as_json))
     if failed:

@@ -78,7 +78,6 @@ def service_arguments(parser: Parser) -> None:
             _add_new(each)
         if action in {"add", "set"}:
             _add_wishes(each)
-            _add_ingest_wishes(each)
         if action == "set":
             each.add_argument("--destination", metavar="URL", help="https://…")
         if action == "remove":
@@ -144,6 +143,7 @@ def _add_wishes(parser: Parser) -> None:
         default=None,
         help="one at a time, in the order of the events",
     )
+    _add_ingest_wishes(parser)
 
 
 def _add_ingest_wishes(parser: Parser) -> None:

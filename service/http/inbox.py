@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
@@ -71,6 +71,18 @@ class RelayedNow(msgspec.Struct, kw_only=True):
     edited_from: Annotated[str | None, Meta(description="the one of which it is an edited copy")]
 
 
+class Pushed(msgspec.Struct):
+    """What became of what a courier pushed: the parcels that are asked for, or why there are none.
+
+    docs/couriers.md lists the reasons.
+    """
+
+    courier: str
+    verified: bool
+    why: str
+    parcels: list[str]
+
+
 class WholeRelayed(RelayedNow, kw_only=True):
     """All of a relayed request. Texts of its head hold a byte in each character (Latin-1)."""
 
@@ -79,10 +91,7 @@ class WholeRelayed(RelayedNow, kw_only=True):
     media_type: Annotated[str | None, Meta(description="its header Content-Type")]
     body: Annotated[str | None, Meta(description="the body, where it is text in UTF-8")]
     body_base64: Annotated[str | None, Meta(description="a body that is not")]
-    push: Annotated[
-        dict[str, Any] | None,
-        Meta(description="of what a courier pushed: verified or why not, and the parcels of it"),
-    ]
+    push: Annotated[Pushed | None, Meta(description="of what a courier pushed")]
     attempts: list[AttemptMade]
 
 
@@ -157,7 +166,7 @@ class InboxRoutes:
         """Show all of one. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
         told = await in_thread(show, self._stores, account, request.match_info["id"])
-        return answer(WholeRelayed(**told))
+        return answer(msgspec.convert(told, WholeRelayed))
 
     async def resend(self, request: web.Request) -> web.Response:
         """Have one sent now. Raises Problem, StoreError."""

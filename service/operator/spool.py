@@ -20,10 +20,12 @@ from typing import NamedTuple
 from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
-from service.worker.deliveries.foreign_request import decode_foreign
+from service.worker.deliveries.foreign_request import WEBHOOKS_TUBE, decode_foreign
 from service.worker.tubes.envelope import decode_request, encode_payload
 from service.worker.tubes.payload import read_strictly
 from tracking.errors import MalformedJob, SpoolDown
+
+__all__ = ["WEBHOOKS_TUBE"]
 
 MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 """File systems that forget everything when the machine restarts."""
@@ -308,11 +310,11 @@ def _write(lines: Iterable[bytes], descriptor: int) -> bool:
 
 
 class Relayed(NamedTuple):
-    """A relayed request that may be put, also again, as `id` is the door's; `job` is its job."""
+    """A relayed request of saved output: what is put of it, under its id."""
 
     id: str
     label: str
-    job: bytes
+    body: bytes
 
 
 def saved_in(
@@ -320,17 +322,12 @@ def saved_in(
 ) -> Iterator[Sendable | Relayed | Bad]:
     """Find the requests in saved output; all its other lines are passed over."""
     for index, line in enumerate(lines, start=1):
-        starts = line.find(MARK), line.find(RELAYED_MARK)
-        if max(starts) < 0:
-            continue
+        start, relayed = line.find(MARK), line.find(RELAYED_MARK)
         try:
-            read = read_strictly(line[max(starts) :].rstrip())
-            if "relayed" in read:
-                yield _relayed_in(read["relayed"])
-                continue
-            job = read["spooled"]
-            body = encode_payload(job["payload"], job.get("meta") or {})
-            request = decode_request(body, catalogue.resolve)
+            if start >= 0:
+                yield _request_in(line[start:].rstrip(), index, catalogue)
+            elif relayed >= 0:
+                yield _relayed_in(line[relayed:].rstrip())
         except (
             MalformedJob,
             ValueError,
@@ -341,12 +338,17 @@ def saved_in(
         ) as e:
             why = e.detail if isinstance(e, MalformedJob) else "the line is not whole"
             yield Bad(f"{name}:{index}", why)
-            continue
-        yield Sendable(request.id or "", request.slug, request.number, body, index)
 
 
-def _relayed_in(text: str) -> Relayed:
-    job = base64.b64decode(text, validate=True)
+def _request_in(line: bytes, index: int, catalogue: Catalogue) -> Sendable:
+    job = read_strictly(line)["spooled"]
+    body = encode_payload(job["payload"], job.get("meta") or {})
+    request = decode_request(body, catalogue.resolve)
+    return Sendable(request.id or "", request.slug, request.number, body, index)
+
+
+def _relayed_in(line: bytes) -> Relayed:
+    job = base64.b64decode(read_strictly(line)["relayed"], validate=True)
     request = decode_foreign(job)
     return Relayed(request.id, str(request.label), job)
 

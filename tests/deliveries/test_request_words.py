@@ -112,7 +112,7 @@ def test_of_a_body_the_first_kib_is_read_also_where_it_cuts_a_letter_in_two() ->
 
 
 def test_a_compressed_body_is_read_and_a_bomb_no_further_than_its_first_kib() -> None:
-    bomb = gzip.compress(b"begin " + b"0" * (1 << 24))
+    bomb = gzip.compress(b"begin " + b"0" * (1 << 24) + b" beyond")
 
     assert words(gzip.compress(b"order 42"), Content_Encoding="gzip") == ["order", "42"]
     assert words(zlib.compress(b"order 42"), Content_Encoding="Deflate") == ["order", "42"]

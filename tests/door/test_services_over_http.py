@@ -58,7 +58,7 @@ async def test_a_service_is_made_as_the_settings_say_where_nothing_else_is_named
     [now] = await listed(api)
     assert told == now
     whole = await (await api.get(ONE)).json()
-    assert whole == now | {"open": 0, "held": 0, "failing_since": None, "days": []}
+    assert whole == now | {"open": 0, "held": 0, "failing_since": None, "days": [], "errors": []}
     assert now.pop("line").startswith("~")
     assert now.pop("made_at")
     assert now == ORDERS | {
@@ -123,7 +123,7 @@ async def test_one_is_shown_with_what_waits_and_its_figures_of_the_last_days(
     bucket.services.update_one({"name": "orders"}, {"$set": {"health.failing_since": at}})
     today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     for ago, parts in (
-        (1, {"0800": {"attempts": 3, "failed": 1}, "0810": {"delivered": 2}}),
+        (1, {"0800": {"attempts": 3, "failed": 1, "retried": 2}, "0810": {"delivered": 2}}),
         (40, {}),
     ):
         day = today - dt.timedelta(days=ago)
@@ -144,6 +144,9 @@ async def test_one_is_shown_with_what_waits_and_its_figures_of_the_last_days(
         "cancelled": 0,
         "attempts": 3,
         "failed": 1,
+        "requests": 0,
+        "completed": 0,
+        "retried": 2,
     }
 
 

@@ -306,6 +306,19 @@ async def test_what_a_courier_pushes_rides_with_the_customers_who_wait_for_its_p
     assert (await free.take()).calls == ()
 
 
+async def test_a_re_check_that_takes_the_place_of_a_push_is_answered_by_no_older_call(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="customers")
+    await re_checked(worker, "N001", "r-1", max_age=0.0)
+    await re_checked(worker, "N001", "r-2")
+
+    await worker.finish(call, ANSWERED)
+
+    assert await state(redis, "r-2") == "WAITING"
+    assert (await worker.taken()).operations == ("r-2",)
+
+
 async def test_pushes_for_a_line_that_stands_wait_as_one_and_take_no_customers_room(
     hire: Hire, redis: Redis
 ) -> None:

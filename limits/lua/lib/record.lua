@@ -103,12 +103,19 @@ do
     output = '{"code":"superseded","message":"a newer re-check of its parcel took its place"}',
   }
 
-  -- An AUTOMATIC operation takes the place of the older ones. Returns whether there was one.
-  function supersede(number, record)
+  -- An AUTOMATIC operation takes the place of the older ones. Returns whether there was one. Its request, where it
+  -- is given, takes their max_age over if that is stricter: of two it is still the answer that both wanted.
+  function supersede(number, record, request)
     local newest, left = record.newest or {}, {}
     local open = open_among(newest, number)
     for i, each in ipairs(newest) do
-      if open[i] and open[i].auto then move(each, open[i], 'CANCELLED', SUPERSEDED) else table.insert(left, each) end
+      local older = open[i]
+      if older and older.auto then
+        if request and older.age then request.age = math.min(request.age or rules.max_age_ms, older.age) end
+        move(each, older, 'CANCELLED', SUPERSEDED)
+      else
+        table.insert(left, each)
+      end
     end
     if #left == #newest then return false end
     record.ids = record.ids - (#newest - #left)

@@ -55,13 +55,16 @@ class NoServices:
     longest_seconds = 0.0
 
     def __init__(self, *_: object) -> None:
-        self.ends = self
+        self.ends = self.intake = self
 
     def join(self, *_: object) -> None:
         """Bring nothing in."""
 
     async def refused(self, *_: object) -> None:
         """Have nobody hear of it."""
+
+    async def take(self, *_: object) -> None:
+        """Take nothing: no door puts anything."""
 
 
 class SimulatedRegistry:
@@ -178,7 +181,7 @@ async def run_worker(
     worker = assemble(config, parts)
     if plan.services:
         look_after(parts, worker.background)
-    for intake in worker.intakes:
+    for intake in worker.intakes[:2]:  # nobody puts what the third one takes
         intake.start()
     await stop.wait()
     handed_back = await worker.stop(config.worker.grace_seconds)

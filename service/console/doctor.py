@@ -50,7 +50,8 @@ async def _ask(config: schema.Config, known: catalogue.Catalogue) -> list[health
     servers += await health.archive_findings(config, known.slugs)
     servers += await health.account_findings(config)
     servers += await health.guard_findings(config)
-    servers += await asyncio.to_thread(health.refused_findings, config)
+    for look_at in (health.refused_findings, health.relay_findings):
+        servers += await asyncio.to_thread(look_at, config)
     return servers + _code_findings(await look.unknown_codes(config) or ())
 
 

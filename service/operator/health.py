@@ -29,6 +29,7 @@ from service.config.schema import Config, Worker, limits_for, together_for
 from service.operator.catalogue import Catalogue
 from service.operator.connections import collections_of, redis_of
 from service.operator.look import older_than_this
+from service.operator.relays import forged_labels
 from service.worker.preflight.judgement import Finding, Grade
 from service.worker.preflight.survey import survey
 from service.worker.results.queries import followed_by_several
@@ -147,6 +148,18 @@ def refused_findings(config: Config) -> list[Finding]:
             return list(_refused(config.mongodb.database, counted(stores.refused)))
     except ResultsDown:
         return []
+
+
+def relay_findings(config: Config) -> list[Finding]:
+    """Say which relays are reached by nobody; nothing where MongoDB does not answer."""
+    try:
+        with collections_of(config) as stores:
+            labels = forged_labels(stores)
+    except ResultsDown:
+        return []
+    what = f"doors take labels for forged, as their key is another one: {', '.join(labels)}"
+    fix = f"Restore the key in {config.mongodb.database}.keys, or make these services again."
+    return [Finding("relays", Grade.UNSURE, what, fix)] if labels else []
 
 
 def _refused(database: str, found: Mapping[str, tuple[int, str]]) -> Iterator[Finding]:

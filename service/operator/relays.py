@@ -11,11 +11,17 @@ from dataclasses import fields
 
 from service.config.schema import Config
 from service.operator.connections import Collections
-from service.operator.ingest_labels import ingest_key
+from service.operator.ingest_labels import INGEST_KEY, ingest_key, ingests_of, key_in
 from service.worker.deliveries.body import event_document, standard
 from service.worker.deliveries.delivery import event_id
 from service.worker.deliveries.foreign_request import ForeignRequest, foreign_event, new_request_id
-from service.worker.deliveries.ingest_label import PATH, IngestLabel, new_label
+from service.worker.deliveries.ingest_label import (
+    PATH,
+    IngestLabel,
+    is_genuine,
+    new_label,
+    parse_label,
+)
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.service import Ingest, Service, ServiceType
 from service.worker.results.change import EventName
@@ -38,6 +44,13 @@ def new_ingest(stores: Collections, kind: ServiceType, account: Account, name: s
 def label_of(service: Service) -> IngestLabel:
     """Name a relay or courier service as the door knows it."""
     return IngestLabel(service.account, service.name, service.ingest.random)
+
+
+def forged_labels(stores: Collections) -> list[str]:
+    """List labels of services that doors take for forged. Raises PyMongoError."""
+    key = key_in(stores.keys.find_one({"_id": INGEST_KEY}) or {"_id": ""})
+    labels = [parse_label(each) for each in ingests_of(stores)]
+    return sorted(str(each) for each in labels if each and not is_genuine(each, key))
 
 
 def addresses_of(config: Config, service: Service) -> list[str]:

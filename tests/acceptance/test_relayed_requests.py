@@ -130,3 +130,21 @@ def test_a_job_that_no_door_wrote_is_recorded_and_buried_and_others_go_on(plant:
     until(lambda: plant.producer.jobs(WEBHOOKS_TUBE)["buried"], SOON, "it is buried")
     [record] = plant.collection("dead").find()
     assert (record["reason"], record["job"]) == ("bad_json", job)
+
+
+@pytest.mark.prove
+def test_what_came_for_a_relay_is_delivered_once_as_soon_as_it_goes_on(plant: Plant) -> None:
+    hooks = Hooks(plant)
+    plant.hire(processes=2).ready()
+    service = paused_relay(hooks)
+    bodies = put(plant, service, 20, times=2)
+    judge_stored(plant, bodies, open=20)
+
+    with hooks.services() as services:
+        services.change(WHO, MAIN, "erp", {"state": "active"})
+
+    bodies += put(plant, service, 20)
+    hooks.all_delivered("erp", 40, SOON)
+    received = hooks.receiver("erp").received()
+    assert sorted(each.body for each in received) == sorted(bodies)
+    assert {each.headers["x-event"] for each in received} == {"e"}

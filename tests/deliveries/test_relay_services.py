@@ -13,7 +13,8 @@ from services_ground import KEYS, NOW, SHOP, TO, WHO, lower, make
 from service.config.schema import Config, Ingest
 from service.operator import accounts
 from service.operator.connections import Collections
-from service.operator.ingest_labels import ingest_key
+from service.operator.health import relay_findings
+from service.operator.ingest_labels import INGEST_KEY, ingest_key
 from service.operator.relays import addresses_of, ingest_members, label_of
 from service.operator.services import BadWish, ServiceConflict, Services, seal_again
 from service.worker.deliveries.foreign_request import foreign_in
@@ -185,6 +186,21 @@ def test_the_addresses_of_a_relay_are_a_host_where_there_is_a_domain_and_a_path(
         f"http://127.0.0.1:9/in/{label}/",
     ]
     assert addresses_of(with_domain, make(ours, "hook").service) == []
+
+
+def test_a_label_whose_key_was_lost_is_told_of(
+    ours: Services, stores: Collections, config: Config
+) -> None:
+    label = label_of(make_relay(ours))
+    make(ours, "hook")
+    assert relay_findings(config) == []
+
+    stores.keys.delete_one({"_id": INGEST_KEY})
+
+    [lost] = relay_findings(config)
+    assert str(label) in lost.what
+    ingest_key(stores)  # somebody makes another one
+    assert relay_findings(config) == [lost]
 
 
 def test_a_test_of_a_relay_is_a_relayed_request(ours: Services, stores: Collections) -> None:

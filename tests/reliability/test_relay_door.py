@@ -26,7 +26,7 @@ AT_ONCE = 1e9
 LINES_MOST = 50
 """Of the log, meanwhile: what the door says by the second and not by the request."""
 
-SLOW = int(os.environ.get("SENDERS", "150"))
+SLOW = int(os.environ.get("SENDERS", "300"))
 """Senders that hold back their last byte: together far more than SLOW_MIB."""
 
 SLOW_MIB = 64

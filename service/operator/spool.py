@@ -20,7 +20,6 @@ from typing import NamedTuple
 from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
-from service.worker.deliveries.foreign_request import decode_foreign
 from service.worker.tubes.envelope import WEBHOOKS_TUBE, decode_request, encode_payload
 from service.worker.tubes.payload import read_strictly
 from tracking.errors import MalformedJob, SpoolDown

@@ -33,7 +33,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 EVERY: dict[str, Courier] = {str(slug): courier for slug, courier in COURIERS.items()}
 EVERY.update(MODULES)
 PARSE = ["status", "headers", "body", "number"]
-SHARED = {"courier", "detection", "http", "reading", "registry", "slugs", "tracker"}
+SHARED = {"courier", "detection", "http", "pushes", "reading", "registry", "slugs", "tracker"}
 
 
 def section(slug: str, **more: object) -> CourierSettings:

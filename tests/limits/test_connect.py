@@ -124,7 +124,7 @@ def test_steps_of_a_line_go_together_in_their_order_and_few_in_one_script() -> N
 
     told = [(step.keys[0], step.args[1]) for group in groups for step in group]
     assert told == sorted(zip(lines, range(MOST_AT_ONCE), strict=True))
-    assert [len(group) for group in groups] == [34, 34, 32]
+    assert [len(group) for group in groups] == [50, 50]
 
 
 def test_the_oldest_step_goes_next_with_all_of_its_line_and_the_others_keep_their_order() -> None:
@@ -142,12 +142,12 @@ def test_the_oldest_step_goes_next_with_all_of_its_line_and_the_others_keep_thei
 
 
 def test_steps_that_have_much_to_do_are_fewer_in_a_script_but_one_at_least() -> None:
-    weights = [15, 15, 4, 1, 50, 1]
+    weights = [20, 20, 10, 1, 60, 1]
     steps: list[Any] = [_Step("finish", ["wait_list:usps"], [], ANY, each) for each in weights]
 
     groups = list(_together(steps))
 
-    assert [[step.weight for step in group] for group in groups] == [[15, 15, 4], [1], [50], [1]]
+    assert [[step.weight for step in group] for group in groups] == [[20, 20, 10], [1], [60], [1]]
 
 
 async def test_a_reply_for_a_caller_that_gave_up_disturbs_nobody(

@@ -43,8 +43,6 @@ MOST, LOW = WINDOW, WINDOW // 2
 """Of a service in Redis: no more are brought in, and from here on it is filled again."""
 
 PERIOD_SECONDS = 5.0
-NONE_SECONDS = 30.0
-"""Where there is no service: the first one is brought in by those that insert its deliveries."""
 
 LEASE_SECONDS = 15.0
 """Three looks: who fills a line and vanishes leaves it to others for so long."""
@@ -128,8 +126,7 @@ class Filler:
                 del self._wanted[line]
             try:
                 if now >= look_at:
-                    period = NONE_SECONDS if self._services.are_none else PERIOD_SECONDS
-                    look_at = now + period * random.uniform(0.8, 1.2)
+                    look_at = now + PERIOD_SECONDS * random.uniform(0.8, 1.2)
                     lines += await self.look()
                 for line in dict.fromkeys(lines):
                     await self.fill(line)

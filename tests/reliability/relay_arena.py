@@ -1,8 +1,8 @@
 """The arena of a relay: a door, a worker, their real servers, a relay, and who receives behind it.
 
 Its servers are its own, on a disk: each may be killed and comes again with what it kept. So are the
-door and the worker. The receiver is the only one that never goes: all that is sent arrives, but what
-a process had only begun to send when it was killed.
+door and the worker. The receiver is the only one that never goes: all that is sent arrives, but
+what a process had only begun to send when it was killed.
 """
 
 from __future__ import annotations

@@ -63,6 +63,10 @@ def test_a_wrong_type_says_what_was_found_and_what_is_expected(tmp_path: Path) -
         ("[limits.slugs.fedex]\ntogether = 0\n", "limits.slugs.fedex.together"),
         ("[couriers.usps]\nnumbers_per_call = 101\n", "couriers.usps.numbers_per_call"),
         ("redis = 3\n", "redis"),
+        ('[ingest]\ndomain = "In.example.com"\n', "ingest.domain"),
+        ('[ingest]\ndomain = "https://in.example.com"\n', "ingest.domain"),
+        ('[ingest]\ndomain = ".example.com"\n', "ingest.domain"),
+        ("[ingest]\ntube_mib = 1\n", "ingest.tube_mib"),
     ],
 )
 def test_a_value_out_of_its_bounds_is_refused(tmp_path: Path, text: str, path: str) -> None:

@@ -29,13 +29,13 @@ from service.worker.deliveries.foreign_request import (
     ForeignRequest,
     decode_foreign,
 )
-from service.worker.deliveries.ingest_label import KEY_BYTES, new_label
+from service.worker.deliveries.ingest_label import KEY_BYTES
 from service.worker.deliveries.service import Ingest
-from tracking.request import MAIN
 
 KEY = b"k" * KEY_BYTES
-LABEL = str(new_label(MAIN, "shop", KEY))
-FORGED = str(new_label(MAIN, "shop", b"f" * KEY_BYTES))
+LABEL, FORGED = "main-shop-tl6i4dhilhheaithebeji", "main-shop-jgekbguffqgk3n3obaie6"
+"""One that was made under the key, and one that was not: the same ones each time."""
+
 DOMAIN = "in.example.com"
 PATH = f"/in/{LABEL}"
 OWN = "track.example.com"

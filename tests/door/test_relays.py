@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from door_ground import Client
 from relay_ground import (
     DOMAIN,
     FORGED,
@@ -297,3 +298,8 @@ async def test_the_routes_are_served_beside_it(sender: Sender) -> None:
     assert b'tracker_relayed_requests_total{outcome="taken"} 1' in answer.body
     ready = await sender.posts("/readyz", Host="localhost", method="GET")
     assert json.loads(ready.body)["ready"]
+
+
+async def test_the_api_takes_none(whole: Client, beanstalkd: Server) -> None:
+    assert (await whole.post(PATH, data=b"x")).status == 404
+    assert relayed(beanstalkd) == []

@@ -24,6 +24,7 @@ from service.worker.tubes.blocking import Timeouts
 from service.worker.tubes.envelope import DRAINS_TUBE, decode_request
 from service.worker.tubes.put_servers import (
     RECHECK,
+    WITH_Z,
     NotPut,
     PutOptions,
     PutServer,
@@ -133,6 +134,19 @@ async def test_many_of_which_no_server_takes_one_are_an_error(
         await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, PutOptions())
 
     assert jobs_in(DRAINS_TUBE, beanstalkd) == [b"x", b"x"]
+
+
+async def test_one_that_is_too_large_keeps_no_other_from_its_server(beanstalkd: Server) -> None:
+    servers = PutServers([beanstalkd.url], Timeouts())
+    with closing(servers):
+        with pytest.raises(NotPut, match="1400000 bytes"):
+            await servers.put(DRAINS_TUBE, [b"x" * 1_400_000], PutOptions())
+        await servers.put(DRAINS_TUBE, [b"a"], PutOptions())
+
+        assert servers.job_mosts() == {beanstalkd.url: WITH_Z}
+        assert await servers.jobs(DRAINS_TUBE) == 1
+        assert await servers.jobs("nothing") == 0
+    assert jobs_in(DRAINS_TUBE, beanstalkd) == [b"a"]
 
 
 async def test_of_many_that_are_not_all_put_it_is_known_which_were(beanstalkd: Server) -> None:

@@ -17,7 +17,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from urllib.parse import urlencode
 
 from devstack.senders import VERIFIES, Message, github, shopify, stripe, twilio
@@ -114,8 +114,10 @@ def as_sent(arrived: Message) -> Message:
 
 def wrong_arrival(request: Foreign, arrived: Message, now: int) -> str:
     """Say what is wrong with a request that arrived, "" where it is right; `now`: its clock."""
-    if _digest(as_sent(arrived)) != _digest(request.message):
-        return f"{request.system} {request.number} arrived as another"
+    if _digest(kept := as_sent(arrived)) != _digest(request.message):
+        own = asdict(request.message)
+        changed = [name for name, value in asdict(kept).items() if value != own[name]]
+        return f"{request.system} {request.number} arrived with another {', '.join(changed)}"
     verifies = VERIFIES.get(request.system)
     if verifies and not verifies(SECRET, arrived, now):
         return f"{request.system} {request.number} has a signature that is not right"

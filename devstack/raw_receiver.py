@@ -41,7 +41,7 @@ class RawReceiver:
 
 
 def read_message(reader: BinaryIO) -> Message | None:
-    """Read a request as it came, None behind the last one."""
+    """Read a request as it came, None behind the last one: also where its sender died in it."""
     lines = list[bytes]()
     while (line := reader.readline()) != b"\r\n":
         if not line:
@@ -50,8 +50,9 @@ def read_message(reader: BinaryIO) -> Message | None:
     first, *fields = (line.removesuffix(b"\r\n").decode("latin-1") for line in lines)
     method, target, _ = first.split(" ")
     headers = tuple(cast("tuple[str, str]", tuple(each.split(": ", 1))) for each in fields)
-    lengths = [value for name, value in headers if name.lower() == "content-length"]
-    return Message(method, target, headers, reader.read(int(lengths[0])) if lengths else b"")
+    lengths = [int(value) for name, value in headers if name.lower() == "content-length"]
+    body = reader.read(*lengths) if lengths else b""
+    return Message(method, target, headers, body) if len(body) == sum(lengths) else None
 
 
 @contextmanager

@@ -120,8 +120,8 @@ def dead(_: Log, stored: Stored) -> None:
     ("change", "said"),
     [
         (lost, "did not arrive"),
-        (changed, "arrived as another"),
-        (reordered, "arrived as another"),
+        (changed, "arrived with another body"),
+        (reordered, "arrived with another headers"),
         (another_url, "has a signature that is not right"),
         (two_deliveries, "became 2 deliveries"),
         (again, "after a stored success"),

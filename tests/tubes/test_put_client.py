@@ -54,6 +54,20 @@ async def test_a_put_that_is_refused_leaves_the_connection_as_it_is(reply: bytes
         assert await client.put("t", [b"ab"], FIRST) == [1]
 
 
+async def test_a_put_is_answered_also_where_another_question_follows_in_its_write() -> None:
+    told = b"---\ncurrent-jobs-ready: 3\ncurrent-jobs-reserved: 1\n"
+    replies = b"USING t\r\nINSERTED 4\r\nOK %d\r\n%b\r\n" % (len(told), told)
+    again = (PUT, b"INSERTED 5\r\n")
+    async with scripted((USE + PUT + b"stats-tube t\r\n", replies), again) as client:
+
+        async def putting() -> list[int | PutRefused]:
+            return await client.put("t", [b"ab"], FIRST)
+
+        async with asyncio.timeout(5):
+            assert await asyncio.gather(putting(), client.jobs("t")) == [[4], 4]
+            assert await putting() == [5]
+
+
 async def test_each_of_many_has_its_reply_and_a_buried_job_goes_so_that_nobody_kicks_it() -> None:
     replies = b"USING t\r\nINSERTED 8\r\nBURIED 9\r\nJOB_TOO_BIG\r\nINSERTED 10\r\n"
     deleted = (b"delete 9\r\n", b"DELETED\r\n")

@@ -171,7 +171,8 @@ class PutClient(Client):
         if command.verb is Verb.PUT:
             if isinstance(answer[-1], int):
                 self._newest = answer[-1]
-            if command.ends_batch:
+            # Another question may follow the last put of a write.
+            if not self._durable and command is self._batches[0].puts[-1]:
                 self._finish()
             return
         super()._resolve(command, answer)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import pytest
@@ -98,9 +97,7 @@ def post(relay: Relay, requests: Sequence[Foreign]) -> None:
             each.result()
 
 
-SOURCES: list[tuple[Source, int]] = [(stored, 1_000)]
-if find_spec("service.worker.deliveries.relay_intake"):  # a worker takes jobs of that tube
-    SOURCES += [(put, 1_000), (post, 5_000)]
+SOURCES: list[tuple[Source, int]] = [(stored, 1_000), (put, 1_000), (post, 5_000)]
 
 
 @pytest.mark.prove

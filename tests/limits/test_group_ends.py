@@ -217,6 +217,9 @@ async def test_a_group_that_may_have_been_sent_is_handed_back_with_its_start_spe
 
 async def test_a_call_of_one_ends_with_as_many_commands_as_ever(hire: Hire, redis: Redis) -> None:
     told = []
+    seconds, _ = await redis.time()
+    if seconds % 10 > 5:  # a hash of statistics is for 10 s, and each new one costs more commands
+        await asyncio.sleep(10 - seconds % 10)
     for n, together in enumerate((1, 1, 30)):  # the first one makes the hashes of statistics
         worker = await hire(of_three(together=together))
         call = await worker.granted(f"N{n:03}", id=f"op-{n}")

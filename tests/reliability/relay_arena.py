@@ -127,7 +127,7 @@ async def relay_arena(folder: Path, **settings: str) -> AsyncIterator[RelayArena
         closing.callback(worker.end)
         worker.start()
         door = DoorProcess(stack.beanstalkd, folder, nursery, environment)
-        closing.callback(door.stop)
+        closing.push_async_callback(door.kill)
         await door.start()
         yield RelayArena(stack, worker, door, receiver, label, folder)
 

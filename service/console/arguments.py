@@ -17,6 +17,9 @@ from tracking.request import Account, parse_account
 WIDTH = 79
 """Of a description, whatever the terminal."""
 
+STATES = ("open", "held", "delivered", "dead", "cancelled", "completed")
+"""Of deliveries."""
+
 Parser: TypeAlias = argparse.ArgumentParser
 Options: TypeAlias = argparse.Namespace
 P = TypeVar("P", bound=Parser)
@@ -118,6 +121,17 @@ def add_parcels(parser: Parser, alone: str = "") -> None:
     # What else a row may hold is of no meaning here.
     nothing = dict.fromkeys(("id", "origin", "max_age", "expires_in", "webhook"))
     parser.set_defaults(**nothing, field=[], from_row=1)
+
+
+def add_delivery_filter(parser: Parser) -> None:
+    """Add the options by which deliveries of all events are filtered."""
+    parser.add_argument("--service", type=named, metavar="NAME", help="only to this service")
+    text = f"only in this state: {', '.join(STATES)}"
+    parser.add_argument("--state", choices=STATES, metavar="STATE", help=text)
+    text = "only of the last 15m, 2h or 3d"
+    parser.add_argument("--since", type=aged, metavar="DURATION", help=text)
+    text = "only what is older than 15m, 2h or 3d"
+    parser.add_argument("--until", type=aged, metavar="DURATION", help=text)
 
 
 def add_end_with(parser: Parser) -> None:

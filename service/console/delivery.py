@@ -16,9 +16,9 @@ from service.console.arguments import (
     UsageError,
     account_of,
     add_actions,
+    add_delivery_filter,
     add_json,
     add_yes,
-    aged,
     from_one_on,
     named,
 )
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from service.operator.deliveries import Delivery, Which
 
 ANSWER_SHOWN = 60
-STATES = ("open", "held", "delivered", "dead", "cancelled", "completed")
 EVENTS = (
     *("parcel.changed", "parcel.delivered", "parcel.exception", "parcel.expired"),
     *("operation.ended", "service.disabled", "service.recovered", "relay.request"),
@@ -62,18 +61,8 @@ def delivery_arguments(parser: Parser) -> None:
         add_json(each)
 
 
-def add_common_filter(parser: Parser) -> None:
-    """Add the options by which deliveries of all events are filtered."""
-    parser.add_argument("--service", type=named, metavar="NAME", help="only to this service")
-    parser.add_argument("--state", choices=STATES, help="only in this state")
-    text = "only of the last 15m, 2h or 3d"
-    parser.add_argument("--since", type=aged, metavar="DURATION", help=text)
-    text = "only what is older than 15m, 2h or 3d"
-    parser.add_argument("--until", type=aged, metavar="DURATION", help=text)
-
-
 def _add_filter(parser: Parser) -> None:
-    add_common_filter(parser)
+    add_delivery_filter(parser)
     parser.add_argument("--event", choices=EVENTS, metavar="EVENT", help="only of this event")
     text = "only about this parcel, as SLUG:NUMBER"
     parser.add_argument("--parcel", type=named, metavar="PARCEL", help=text)

@@ -18,6 +18,7 @@ from service.console.arguments import (
     UsageError,
     account_of,
     add_actions,
+    add_delivery_filter,
     add_json,
     add_yes,
     from_one_on,
@@ -38,7 +39,7 @@ examples:
   worker.py inbox list --words "orders/create 820982911946154508"
   worker.py inbox show ID
   worker.py inbox resend ID ID
-  worker.py inbox edit ID --header 'Content-Type: application/json' --body-file body.json
+  worker.py inbox edit ID --target '/orders?shop=2' --body-file body.json
   worker.py inbox delete ID --yes
 
 """
@@ -72,7 +73,7 @@ def inbox_arguments(parser: Parser) -> None:
 
 
 def _add_filter(parser: Parser) -> None:
-    delivery.add_common_filter(parser)
+    add_delivery_filter(parser)
     text = "only where the last attempt was answered so, like 500; 0: it had no answer"
     parser.add_argument("--status", type=_status, metavar="STATUS", help=text)
     text = "only what has each of these words in path, headers or the beginning of its body"

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from service.console import drawing, rows, settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_json
@@ -16,7 +17,7 @@ from tracking.errors import TubesDown
 TOGETHER = 32
 """Requests put in one go: those to relays have up to 1.4 MB each."""
 
-Found = put.Sendable | spool.Relayed
+Found: TypeAlias = "put.Sendable | spool.Relayed"
 
 
 def recover_arguments(parser: Parser) -> None:

@@ -52,7 +52,7 @@ class IngestWishes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Meta(description=f"which handshake is answered, of {', '.join(filter(None, Handshake))}"),
     ] = UNSET
     verify_token: Annotated[
-        Annotated[str, Meta(pattern=r"^[!-~]{0,200}\Z")] | UnsetType,
+        Annotated[str, Meta(pattern=r"^[!-~]{0,200}$(?!\n)")] | UnsetType,
         Meta(description="the token that a handshake must have, in ASCII; empty: any"),
     ] = UNSET
     status: Annotated[
@@ -72,7 +72,7 @@ class IngestWishes(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Meta(description="how many bytes each door takes in a second: from 1024 up to 1073741824"),
     ] = UNSET
     dedupe_header: Annotated[
-        Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{0,64}\Z")] | UnsetType,
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{0,64}$(?!\n)")] | UnsetType,
         Meta(
             description="a header by which the same request is known for a day; empty: none",
             examples=["X-GitHub-Delivery"],

@@ -20,8 +20,7 @@ from typing import NamedTuple
 from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
-from service.worker.deliveries.foreign_request import WEBHOOKS_TUBE, decode_foreign
-from service.worker.tubes.envelope import decode_request, encode_payload
+from service.worker.tubes.envelope import WEBHOOKS_TUBE, decode_request, encode_payload
 from service.worker.tubes.payload import read_strictly
 from tracking.errors import MalformedJob, SpoolDown
 
@@ -348,6 +347,9 @@ def _request_in(line: bytes, index: int, catalogue: Catalogue) -> Sendable:
 
 
 def _relayed_in(line: bytes) -> Relayed:
+    # It brings MongoDB's driver, which who puts nothing to relays does not need.
+    from service.worker.deliveries.foreign_request import decode_foreign  # noqa: PLC0415 - as above
+
     job = base64.b64decode(read_strictly(line)["relayed"], validate=True)
     request = decode_foreign(job)
     return Relayed(request.id, str(request.label), job)

@@ -113,6 +113,7 @@ def test_the_type_of_a_service_never_changes(ours: Services) -> None:
         ({"type": "relay", "ingest": {"per_second": 0}}, "ingest.per_second"),
         ({"type": "relay", "ingest": {"bytes_per_second": 1}}, "ingest.bytes_per_second"),
         ({"type": "relay", "ingest": {"dedupe_header": "X Y"}}, "ingest.dedupe_header"),
+        ({"type": "relay", "ingest": {"dedupe_header": "X\n"}}, "ingest.dedupe_header"),
         ({"type": "relay", "ingest": {"verify_token": "a b"}}, "ingest.verify_token"),
         ({"type": "relay", "ingest": {"random": "x"}}, "ingest.random"),
         ({"type": "relay", "ingest": 5}, "ingest"),

@@ -1,8 +1,8 @@
 """The arena of a relay: a door, a worker, their real servers, a relay, and who receives behind it.
 
 Its servers are its own, on a disk: each may be killed and comes again with what it kept. So are the
-door and the worker. The receiver is the only one that never goes: nothing is ever sent in vain but
-what was sent by somebody who died.
+door and the worker. The receiver is the only one that never goes: an attempt fails only where its
+worker dies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The arena of a relay: a door, a worker, their real servers, a relay, and who receives behind it.
 
 Its servers are its own, on a disk: each may be killed and comes again with what it kept. So are the
-door and the worker. The receiver is the only one that never goes: all that is sent arrives, but
-what a process had only begun to send when it was killed.
+door and the worker. The receiver is the only one that never goes: an attempt fails only where its
+worker dies.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ async def relay_arena(folder: Path, **settings: str) -> AsyncIterator[RelayArena
         closing.callback(worker.end)
         worker.start()
         door = DoorProcess(stack.beanstalkd, folder, nursery, environment)
-        closing.callback(door.stop)
+        closing.push_async_callback(door.kill)
         await door.start()
         yield RelayArena(stack, worker, door, receiver, label, folder)
 

@@ -11,7 +11,7 @@ and worker processes are; each comes again. When all is mended and nothing is le
 What was answered 503, or not at all, may have arrived or not.
 
     PYTHONPATH=.:tests/reliability python -m relay_storm --posts 20000 --rate 500
-    PYTHONPATH=.:tests/reliability python -m relay_storm --posts 5000 --kills 0
+    PYTHONPATH=.:tests/reliability python -m relay_storm --posts 5700 --kills 0
 """
 
 from __future__ import annotations
@@ -142,14 +142,27 @@ async def _break_things(scale: Scale, arena: RelayArena) -> None:
     async def kill_redis() -> None:
         await restart(stack.redis, scale.down)
 
-    async def kill_mongodb() -> None:
-        await restart(stack.mongodb, scale.down)
-
     async def kill_worker() -> None:
         arena.worker.signal_children(signal.SIGKILL)
 
+    async def kill_mongodb() -> None:
+        """Kill those who wait for it, too: they have jobs in hand that are stored nowhere else."""
+        await asyncio.to_thread(stack.mongodb.kill)
+        await asyncio.sleep(scale.down)
+        await kill_worker()
+        await asyncio.to_thread(stack.mongodb.start)
+
+    async def kill_waiting_door() -> None:
+        """Kill the door while it waits for beanstalkd: what it has in hand is durable nowhere."""
+        stack.beanstalkd.pause()
+        await asyncio.sleep(scale.down)
+        await arena.door.kill()
+        stack.beanstalkd.resume()
+        await arena.door.start()
+
     faults: dict[Fault, int] = {
-        arena.door.restart: scale.doors,
+        arena.door.restart: scale.doors // 2,
+        kill_waiting_door: scale.doors - scale.doors // 2,
         kill_tubes: scale.tubes,
         kill_redis: scale.stores,
         kill_mongodb: scale.stores,

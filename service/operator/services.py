@@ -42,7 +42,7 @@ from service.operator.service_wishes import (
 )
 from service.worker.deliveries.delivery import Delivery
 from service.worker.deliveries.delivery import document_of as delivery_document
-from service.worker.deliveries.keeping import BATCH, PERIOD_SECONDS, cancel_some
+from service.worker.deliveries.keeper import CANCELLED_TOGETHER, cancel_some
 from service.worker.deliveries.outbox import delivery_of
 from service.worker.deliveries.secret_box import BadKeys, SecretBox, Unreadable
 from service.worker.deliveries.service import (
@@ -55,6 +55,7 @@ from service.worker.deliveries.service import (
     service_in,
 )
 from service.worker.deliveries.signing import new_secret
+from service.worker.deliveries.subscriptions import PERIOD_SECONDS
 from service.worker.results.database import (
     Document,
     indexes_for,
@@ -314,7 +315,7 @@ class Services:
         ends = time.monotonic() + CANCEL_SECONDS
         for each in services:
             while time.monotonic() < ends:
-                if cancel_some(self.stores.deliveries, each.id) < BATCH:
+                if cancel_some(self.stores.deliveries, each.id) < CANCELLED_TOGETHER:
                     break
 
     def _announced(

@@ -15,7 +15,6 @@ from service.worker.deliveries.delivery import Delivery, DeliveryState
 from service.worker.deliveries.delivery import document_of as delivery_document
 from service.worker.deliveries.ingest_label import IngestLabel
 from service.worker.deliveries.keeper import Bounds, Keeper
-from service.worker.deliveries.keeping import Keeping
 from service.worker.deliveries.lines import ServiceLines
 from service.worker.deliveries.service import (
     Ingest,
@@ -26,7 +25,7 @@ from service.worker.deliveries.service import (
     document_of,
     new_service_id,
 )
-from service.worker.deliveries.subscriptions import Subscriptions, announce
+from service.worker.deliveries.subscriptions import Keeping, Subscriptions, announce
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from tracking.line import service_line

@@ -34,7 +34,7 @@ from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.foreign_request import BODY_MOST
 from service.worker.deliveries.service import NOT_DELETED, ServiceState
 from service.worker.results.connection import Store
-from service.worker.results.database import Document
+from service.worker.results.database import Collections, Document
 
 PERIOD_SECONDS = 5.0
 COUNT_EVERY = 12
@@ -42,6 +42,9 @@ COUNT_EVERY = 12
 
 BATCH = 500
 """Deliveries of one step: MongoDB is busy with them for some ten milliseconds."""
+
+CANCELLED_TOGETHER = 2_000
+"""Of a service that somebody deletes just now, in one go: about 50 ms."""
 
 HOLDS = DeliveryState.HELD.value
 OPEN = DeliveryState.OPEN.value
@@ -327,3 +330,25 @@ def _oldest(deliveries: Collection[Document], service: str, state: str, most: in
 def end(state: DeliveryState, why: str, now: dt.datetime) -> Document:
     """Write what a delivery becomes that no attempt ended."""
     return {"state": state.value, "why": why, "ended_at": now}
+
+
+def cancel_some(deliveries: Collection[Document], service: str) -> int:
+    """Cancel some open or held deliveries of a deleted service; how many. Raises PyMongoError."""
+    left = _left_of(service)
+    names = [each["_id"] for each in deliveries.find(left, {"_id": 1}).limit(CANCELLED_TOGETHER)]
+    if names:
+        change = {"$set": end(DeliveryState.CANCELLED, SERVICE_DELETED, dt.datetime.now(dt.UTC))}
+        # An attempt may have ended some meanwhile: their state stays.
+        deliveries.update_many({**left, "_id": {"$in": names}}, change)
+    return len(names)
+
+
+def note_cleared(stores: Collections, service: str) -> None:
+    """Note that nothing is left of a deleted service, where that is so. Raises PyMongoError."""
+    if stores.deliveries.find_one(_left_of(service), {"_id": 1}) is None:
+        cleared = {"$set": {"cleared_at": dt.datetime.now(dt.UTC)}}
+        stores.services.update_one({"_id": service}, cleared)
+
+
+def _left_of(service: str) -> Document:
+    return {"service": service, "state": {"$in": [DeliveryState.OPEN, DeliveryState.HELD]}}

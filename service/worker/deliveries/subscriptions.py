@@ -2,17 +2,26 @@
 
 A change of a service is a change of rules: it raises their revision in MongoDB, then in Redis
 (`announce`), and no step grants a call by older ones. So a process reads the services again where a
-script refuses it, at a sweep, or by itself every half minute (keeping.py), whichever is first.
+script refuses it, at a sweep, or by itself every PERIOD_SECONDS, whichever is first: who changes a
+service may die before the revision is raised, or before Redis hears of it.
 
 Who changes a service writes it before the revision, and who reads takes the revision first: what
 goes by a revision is at least as new. A process that has read none yet takes every account for one
 that wants to hear.
+
+What is left of a deleted service goes in this order, and each step may be repeated by anybody:
+
+1. its deliveries that are open or held become cancelled, a batch at a time (keeper.py)
+2. Redis holds nothing of its line any more: the sweeper clears it (service.ports.Lines)
+3. its document says so (`cleared_at`): nobody reads it again
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from redis.asyncio import Redis
@@ -22,13 +31,17 @@ from limits.rules import Rules
 from service.config.schema import AROUND_ATTEMPT_SECONDS
 from service.observe.log import emit_unexpected
 from service.worker.deliveries.ingest_label import IngestLabel
+from service.worker.deliveries.keeper import note_cleared
 from service.worker.deliveries.service import Service, ServiceState, ServiceType, service_in
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
 from service.worker.results.limit_changes import note_change, read_revision
-from tracking.line import DELIVERY, Line, service_line
+from tracking.errors import AWAY
+from tracking.line import DELIVERY, Line, service_line, service_of
 from tracking.request import Account
+
+PERIOD_SECONDS = 30.0
 
 SETTLED_SECONDS = 60.0
 """After it was deleted every process that lives knows that, and brings nothing in any more."""
@@ -186,6 +199,33 @@ class Subscriptions:
         self._found = Found(found.revision, services, found.deleted)
         self.leftovers.take(found.deleted)
         self._knows = True
+
+
+class Keeping:
+    """Keeps the subscriptions of one process."""
+
+    def __init__(
+        self, store: Store, leftovers: Leftovers, learn: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`learn` reads the services again, and what else goes by their revision."""
+        self._store = store
+        self._leftovers = leftovers
+        self._learn = learn
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+            try:
+                await self.look()
+            except AWAY:
+                continue  # said elsewhere; the next look comes soon enough
+
+    async def look(self) -> None:
+        """Look once. Raises StoreError."""
+        await self._learn()
+        for line in self._leftovers.cleared():
+            await self._store.in_background(note_cleared, self._store, service_of(line))
 
 
 def read_services(stores: Collections) -> Found:

@@ -24,7 +24,6 @@ from service.observe.background import Background
 from service.worker.deliveries.delivery import Delivery
 from service.worker.deliveries.filler import LEASE_SECONDS, Filler
 from service.worker.deliveries.health_notes import Healths
-from service.worker.deliveries.keeping import Keeping
 from service.worker.deliveries.operation_ends import OperationEnds
 from service.worker.deliveries.outbox import (
     Outbox,
@@ -39,7 +38,7 @@ from service.worker.deliveries.relay_intake import RelayIntake, RelaySteps
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.signing import Signer
 from service.worker.deliveries.store import Deliveries, Due
-from service.worker.deliveries.subscriptions import announce
+from service.worker.deliveries.subscriptions import Keeping, announce
 from service.worker.deliveries.work import DeliveryWork
 from service.worker.flow.bring import Bringing
 from service.worker.flow.drain import Drainer

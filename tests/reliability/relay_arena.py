@@ -136,6 +136,7 @@ async def relay_arena(folder: Path, **settings: str) -> AsyncIterator[RelayArena
         door = DoorProcess(stack.beanstalkd, folder, nursery, environment)
         closing.push_async_callback(door.kill)
         await door.start()
+        await until(lambda: asyncio.to_thread((folder / "keys.json").exists), "it knows the labels")
         yield RelayArena(stack, worker, door, receiver, label, folder)
 
 

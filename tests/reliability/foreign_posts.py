@@ -28,16 +28,23 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A request to a door. `refused`: the status that it must get, 0 where it must be taken."""
+    """A request to a door, by its own address unless a `host` is named.
+
+    `refused`: the status that it must get, 0 where it must be taken.
+    """
 
     request: Foreign
     path: str
     refused: int = 0
+    host: str = ""
 
     def written(self, host: str) -> bytes:
         """Write it as its sender does."""
         message = self.request.message
-        lines = [f"{message.method} {self.path}{message.target} HTTP/1.1", f"Host: {host}"]
+        lines = [
+            f"{message.method} {self.path}{message.target} HTTP/1.1",
+            f"Host: {self.host or host}",
+        ]
         lines += [f"{name}: {value}" for name, value in message.headers]
         if message.body or message.method not in {"GET", "HEAD"}:
             lines.append(f"Content-Length: {len(message.body)}")

@@ -24,6 +24,7 @@ from devstack.nursery import Nursery
 from devstack.raw_receiver import RawReceiver, raw_receiver
 from devstack.stack import Stack
 from service.config.load import load
+from service.observe.events import Event
 from service.operator.audit import Operator
 from service.operator.connections import collections_of
 from service.operator.services import Services
@@ -35,6 +36,7 @@ from tracking.request import MAIN
 DATABASE = "bucket"
 UNFINISHED = ("ready", "reserved", "delayed", "buried")
 NOT_SPOOLED = b"tracker_relayed_spooled_requests 0.0\n"
+SPOOLED = f'"event":"{Event.SPOOLED}"'.encode()
 DEFECTS = ("unexpected error", "library message")
 
 CALL_SECONDS, LEASE_SECONDS = 4.0, 8.0
@@ -96,6 +98,11 @@ class RelayArena:
             while left[0]:
                 await until(fewer, f"{left[0]} jobs and open deliveries become fewer", patience)
 
+    def spooled(self) -> int:
+        """Count the requests that the door took while beanstalkd was away, by its log."""
+        lines = [each for each in self.door.log.read_bytes().splitlines() if SPOOLED in each]
+        return sum(json.loads(each)["requests"] for each in lines)
+
     def defects(self) -> list[str]:
         """What neither the door nor the worker may log."""
         texts = self.door.log.read_text().splitlines()
@@ -129,6 +136,7 @@ async def relay_arena(folder: Path, **settings: str) -> AsyncIterator[RelayArena
         door = DoorProcess(stack.beanstalkd, folder, nursery, environment)
         closing.push_async_callback(door.kill)
         await door.start()
+        await until(lambda: asyncio.to_thread((folder / "keys.json").exists), "it knows the labels")
         yield RelayArena(stack, worker, door, receiver, label, folder)
 
 

@@ -97,6 +97,7 @@ class Verdict:
     """What came of it. `wrong` is empty where every promise was kept."""
 
     taken: int
+    spooled: int
     refused: int
     wrong: Sequence[str]
     table: Mapping[str, str]
@@ -119,7 +120,9 @@ async def storm(scale: Scale, folder: Path) -> Verdict:
         wrong = [*arena.defects(), *wrong_things(log, stored := _stored(arena))]
         taken = sum(answer == TAKEN for answer in log.answers.values())
         refused = sum(each.refused != 0 for each in made)
-        return Verdict(taken, refused, wrong, _table(log, stored, times))
+        spooled = arena.spooled()
+        table = {"spooled": f"{spooled} requests", **_table(log, stored, times)}
+        return Verdict(taken, spooled, refused, wrong, table)
 
 
 async def _post_all(scale: Scale, arena: RelayArena, log: Log) -> None:

@@ -18,7 +18,9 @@ from relay_arena import RelayArena, relay_arena
 from storms import post_evenly
 
 from service.worker.deliveries.foreign_request import BODY_MOST
+from service.worker.deliveries.ingest_label import PATH
 
+DOMAIN = "in.example"
 FORGED = 5_000
 AT_ONCE = 1e9
 """Posts in a second: as fast as they are answered."""
@@ -37,7 +39,7 @@ pytestmark = pytest.mark.prove
 
 @pytest.fixture
 async def arena(disk: Path) -> AsyncIterator[RelayArena]:
-    async with relay_arena(disk, HTTP__CONNECTIONS=str(SLOW + 100)) as made:
+    async with relay_arena(disk, HTTP__CONNECTIONS=str(SLOW + 100), INGEST__DOMAIN=DOMAIN) as made:
         yield made
 
 
@@ -60,7 +62,10 @@ async def test_forged_labels_cost_no_disk_no_job_and_no_line_of_the_log(
     before, said, answers = sizes(arena), lines(arena), Counter[int]()
 
     async def post(index: int) -> None:
-        answers[await sender.post(Post(made[index % len(made)], forged(path, draw)))] += 1
+        request, where = made[index % len(made)], forged(path, draw)
+        host = f"{where.removeprefix(PATH)}.{DOMAIN}"
+        below = Post(request, "", host=host) if index % 2 else Post(request, where)
+        answers[await sender.post(below)] += 1
 
     await post_evenly(FORGED, AT_ONCE, post)
     sender.close()

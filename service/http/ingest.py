@@ -21,7 +21,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -66,9 +66,12 @@ from tracking.errors import StoreError
 BODY_TEXT_MOST = 1_024
 """Bytes of an answer."""
 
-_SANDBOX = {"Content-Security-Policy": "sandbox"}
 _TEXT = "text/plain"
+_SANDBOX = {
+    kind: {"Content-Security-Policy": "sandbox", "Content-Type": kind} for kind in (_TEXT, JSON)
+}
 _END = re.compile(r"[/?#]")
+_DROPPED = frozenset(each.encode() for each in (*END_AT_A_HOP, "host"))
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 _NO_METHODS = frozenset({"CONNECT", "TRACE"})
 
@@ -316,17 +319,15 @@ def _foreign(
 
 def _end_to_end(raw: tuple[tuple[bytes, bytes], ...]) -> Iterator[tuple[str, str]]:
     """List headers in order, without those that end here."""
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
-    named = {
-        each.strip().lower()
-        for name, value in headers
-        if name.lower() == "connection"
-        for each in value.split(",")
-    }
-    for name, value in headers:
-        lower = name.lower()
-        if lower != "host" and lower not in named and lower not in END_AT_A_HOP:
-            yield name, value
+    lower = [name.lower() for name, _ in raw]
+    dropped = _DROPPED
+    if b"connection" in lower:
+        for name, (_, value) in zip(lower, raw, strict=True):
+            if name == b"connection":
+                dropped = dropped.union(each.strip().lower() for each in value.split(b","))
+    for name, (own, value) in zip(lower, raw, strict=True):
+        if name not in dropped:
+            yield own.decode("latin-1"), value.decode("latin-1")
 
 
 def _said(status: int, said: bytes) -> web.Response:
@@ -338,17 +339,13 @@ def _said(status: int, said: bytes) -> web.Response:
             kind = JSON
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
-    return web.Response(status=status, body=said, headers=_headers(kind))
+    return web.Response(status=status, body=said, headers=_SANDBOX[kind])
 
 
 def _told(problem: Problem) -> web.Response:
-    response = web.Response(status=problem.status, body=problem.body(), headers=_headers(JSON))
+    response = web.Response(status=problem.status, body=problem.body(), headers=_SANDBOX[JSON])
     response.headers.update(problem.headers or {})
     return response
-
-
-def _headers(kind: str) -> Mapping[str, str]:
-    return {**_SANDBOX, "Content-Type": kind}
 
 
 def _outcome_of(status: HTTPStatus) -> str:

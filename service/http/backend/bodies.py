@@ -13,10 +13,10 @@ import asyncio
 import os
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 
 from service.worker.deliveries.foreign_request import BODY_MOST
 from tracking.errors import SpoolDown
@@ -33,13 +33,22 @@ class TooLarge(Exception):
 
 
 class Body:
-    """One body in hand; `size` is what came of it. Made by `Bodies`. All raise SpoolDown."""
+    """One body in hand, for a `with` block; `size` is what came of it. All raise SpoolDown."""
 
     def __init__(self, bodies: Bodies) -> None:
         self.size = 0
         self._bodies = bodies
         self._pieces = bytearray()
         self._place: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._forget_pieces()
+        if self._place is not None:
+            self._bodies.give_back(self._place)
+            self._place = None
 
     def add(self, piece: bytes) -> int:
         """Take what came next; gives its length. Raises TooLarge."""
@@ -62,16 +71,24 @@ class Body:
             return bytes(self._pieces)
         return self._bodies.read(self._place, self.size)
 
-    def let_go(self) -> None:
-        """Give its room back."""
-        self._forget_pieces()
-        if self._place is not None:
-            self._bodies.give_back(self._place)
-            self._place = None
-
     def _forget_pieces(self) -> None:
         self._bodies.in_memory -= len(self._pieces)
         self._pieces = bytearray()
+
+
+class Turn:
+    """The turn of a whole body, for an `async with` block. Made by `Bodies`."""
+
+    __slots__ = ("_bodies", "_size")
+
+    def __init__(self, bodies: Bodies, size: int) -> None:
+        self._bodies, self._size = bodies, size
+
+    async def __aenter__(self) -> None:
+        await self._bodies.wait_for(self._size)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._bodies.leave(self._size)
 
 
 class Bodies:
@@ -86,33 +103,36 @@ class Bodies:
         self._on_the_way = 0
         self._queue: deque[tuple[asyncio.Future[None], int]] = deque()
 
-    @contextmanager
-    def hand(self) -> Iterator[Body]:
-        """Hold a body for the `with` block."""
-        body = Body(self)
-        try:
-            yield body
-        finally:
-            body.let_go()
+    def hand(self) -> Body:
+        """Hold a body for a `with` block."""
+        return Body(self)
 
-    @asynccontextmanager
-    async def turn(self, size: int) -> AsyncIterator[None]:
-        """Wait until so many bytes more may be on their way, as they are in the `with` block."""
-        if self._queue or not self._fits(size):
-            called = asyncio.get_running_loop().create_future()
-            self._queue.append((called, size))
-            try:
-                await called
-            except asyncio.CancelledError:
-                if not called.cancelled():  # it was called just before
-                    self._leave(size)
-                raise
-        else:
+    def turn(self, size: int) -> Turn:
+        """Let so many bytes more be on their way in an `async with` block, once they may."""
+        return Turn(self, size)
+
+    async def wait_for(self, size: int) -> None:
+        """Wait until so many bytes more may be on their way: they are, then, until they leave."""
+        if not self._queue and self._fits(size):
             self._on_the_way += size
+            return
+        called = asyncio.get_running_loop().create_future()
+        self._queue.append((called, size))
         try:
-            yield
-        finally:
-            self._leave(size)
+            await called
+        except asyncio.CancelledError:
+            if not called.cancelled():  # it was called just before
+                self.leave(size)
+            raise
+
+    def leave(self, size: int) -> None:
+        """Let others be on their way in the place of so many bytes."""
+        self._on_the_way -= size
+        while self._queue and (self._queue[0][0].done() or self._fits(self._queue[0][1])):
+            called, next_size = self._queue.popleft()
+            if not called.done():  # else the one who waited is gone
+                self._on_the_way += next_size
+                called.set_result(None)
 
     def has_room_for(self, size: int) -> bool:
         """Whether so many bytes more may be in memory; they are, then."""
@@ -167,11 +187,3 @@ class Bodies:
 
     def _fits(self, size: int) -> bool:
         return not self._on_the_way or self._on_the_way + size <= ON_THE_WAY_MOST
-
-    def _leave(self, size: int) -> None:
-        self._on_the_way -= size
-        while self._queue and (self._queue[0][0].done() or self._fits(self._queue[0][1])):
-            called, next_size = self._queue.popleft()
-            if not called.done():  # else the one who waited is gone
-                self._on_the_way += next_size
-                called.set_result(None)

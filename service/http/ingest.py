@@ -31,7 +31,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
-from service.http.backend.bodies import Bodies, Body, TooLarge
+from service.http.backend.bodies import Bodies, Body, TooLarge, Turn
 from service.http.backend.door import Door, TooSlow
 from service.http.backend.keyring import Keyring
 from service.http.callers import Allowance
@@ -184,11 +184,11 @@ class Relays:
             self._door.insist_on_pace()
             if request.headers.get("Expect", "").lower() == "100-continue":
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            with self.bodies.hand() as body:
+            with Body(self.bodies) as body:
                 await _read(request, body)
                 if size is None:
                     _use(rate.bytes, body.size, "bytes")
-                async with self.bodies.turn(body.size):
+                async with Turn(self.bodies, body.size):
                     foreign = _foreign(request, label, target, body.whole())
                     return await self._save(ingest, foreign)
         except StoreError as error:

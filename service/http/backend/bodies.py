@@ -77,7 +77,7 @@ class Body:
 
 
 class Turn:
-    """The turn of a whole body, for an `async with` block. Made by `Bodies`."""
+    """The turn of a whole body of so many bytes, for an `async with` block."""
 
     __slots__ = ("_bodies", "_size")
 
@@ -102,14 +102,6 @@ class Bodies:
         self._places = 0
         self._on_the_way = 0
         self._queue: deque[tuple[asyncio.Future[None], int]] = deque()
-
-    def hand(self) -> Body:
-        """Hold a body for a `with` block."""
-        return Body(self)
-
-    def turn(self, size: int) -> Turn:
-        """Let so many bytes more be on their way in an `async with` block, once they may."""
-        return Turn(self, size)
 
     async def wait_for(self, size: int) -> None:
         """Wait until so many bytes more may be on their way: they are, then, until they leave."""

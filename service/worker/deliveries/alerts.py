@@ -42,6 +42,7 @@ from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
 
 PERIOD_SECONDS = 15.0
+"""A look asks four questions, also where there is no service; a mail takes as long anyway."""
 
 DEAD_FOR = dt.timedelta(days=1)
 """Requests die one by one: people hear of the first, and by the digest of how many."""

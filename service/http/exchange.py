@@ -283,21 +283,21 @@ def insist_on_json(request: web.Request, *forms: str) -> str:
     return kind
 
 
-async def body_of(request: web.Request, most: int = BODY_MOST) -> bytes:
-    """Read a body of so many bytes at most, also once more. Raises Problem."""
+async def body_of(request: web.Request) -> bytes:
+    """Read a body, also once more. Raises Problem."""
     try:
         body: bytes | None = request.get(_BODY)
         if body is None and request.content.is_eof():
             body = request.content.read_nowait()  # it is all here; `read` goes a longer way
         elif body is None:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await request.clone(client_max_size=most).read()
+                body = await request.read()
     except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
     except TimeoutError as error:
         why = f"the body was not here within {BODY_SECONDS:g} s"
         raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
-    if len(body) > most:
+    if len(body) > (most := request.client_max_size):
         raise web.HTTPRequestEntityTooLarge(most, len(body))
     request[_BODY] = body
     return body
@@ -346,7 +346,7 @@ def read_query(request: web.Request, kind: type[T]) -> T:
 async def read_body(request: web.Request, kind: type[T], most: int = BODY_MOST) -> T:
     """Read a JSON body. Raises Problem: 400 for no JSON, 422 for other members than described."""
     insist_on_json(request)
-    body = await body_of(request, most)
+    body = await body_of(request if most == BODY_MOST else request.clone(client_max_size=most))
     json_of(body)  # what msgspec does not mind: a name that is there twice
     with _naming(kind, HTTPStatus.UNPROCESSABLE_ENTITY):
         return msgspec.json.decode(body, type=kind)

@@ -48,11 +48,10 @@ def account_arguments(parser: Parser) -> None:
         if action == "set":
             text = (
                 "alerts=ADDRESS, the mailbox that hears of its webhooks' trouble, alerts=none for "
+                "nobody; or inbox_keep_days=DAYS, 1 to 90 after their end, inbox_keep_days=none as "
+                "the settings say"
             )
-            text += (
-                "nobody; or inbox_keep_days=DAYS, 1 to 90 after their end, inbox_keep_days=none "
-            )
-            each.add_argument("setting", metavar="NAME=VALUE", help=text + "as the settings say")
+            each.add_argument("setting", metavar="NAME=VALUE", help=text)
         add_json(each)
 
 
@@ -142,19 +141,18 @@ def setting_of(text: str) -> tuple[str, str]:
 
 
 def _set_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    name, address = setting_of(options.setting)
-    if name != "alerts":
-        days = int(address) if address else None
+    name, value = setting_of(options.setting)
+    if name == "alerts":
+        accounts.set_alerts(stores, options.name, value)
+        where = f"go to {value}" if value else "go to nobody by mail"
+        words = f"alerts about the webhooks of {options.name} {where}"
+        told: object = value or None
+    else:
+        told = days = int(value) if value else None
         accounts.set_inbox_keep_days(stores, options.name, days)
         kept = f"for {days} days" if days else "as long as [webhooks] inbox_keep_days says"
         words = f"relayed requests of {options.name} are kept {kept} after their end"
-        members = {"account": options.name, "inbox_keep_days": days}
-        tell(members, words, as_json=options.json)
-        return Exit.DONE
-    accounts.set_alerts(stores, options.name, address)
-    where = f"go to {address}" if address else "go to nobody by mail"
-    words = f"alerts about the webhooks of {options.name} {where}"
-    tell({"account": options.name, "alerts": address or None}, words, as_json=options.json)
+    tell({"account": options.name, name: told}, words, as_json=options.json)
     return Exit.DONE
 
 

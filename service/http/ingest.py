@@ -56,6 +56,7 @@ from service.worker.deliveries.foreign_request import (
     HEAD_MOST,
     ForeignRequest,
     encode_foreign,
+    head_bytes,
     is_target,
     new_request_id,
 )
@@ -254,11 +255,7 @@ def _insist_on_form(request: web.BaseRequest, target: str) -> None:
         why = "send HTTP/1.1, or HTTP/1.0 without Transfer-Encoding"
         raise Problem(HTTPStatus.BAD_REQUEST, why)
     insist_on_host(request)
-    head = (
-        len(request.method)
-        + len(request.raw_path)
-        + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
-    )
+    head = head_bytes(request.method, request.raw_path, request.raw_headers)
     if head > HEAD_MOST:
         why = f"line and headers have {head} bytes: send {HEAD_MOST} at most"
         raise Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)

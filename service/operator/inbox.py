@@ -32,9 +32,11 @@ from service.worker.deliveries.delivery import FINAL, document_of
 from service.worker.deliveries.foreign_request import (
     BODY_MOST,
     HEAD_MOST,
+    TCHAR,
     ForeignRequest,
     foreign_event,
     foreign_in,
+    head_bytes,
     is_target,
     new_request_id,
 )
@@ -55,11 +57,9 @@ SOUGHT_MOST = 16
 DELETED = "deleted"
 """Why a delivery is over that is about to be deleted."""
 
-_METHOD = re.compile(r"(?!CONNECT\Z|TRACE\Z)[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}")
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_METHOD = re.compile(rf"(?!CONNECT\Z|TRACE\Z){TCHAR}{{1,32}}")
+_NAME = re.compile(f"{TCHAR}+")
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
-_LINE_MORE = 4
-"""Bytes of a line of the head beside name and value."""
 
 
 class Edit(NamedTuple):
@@ -219,8 +219,7 @@ def edited(request: ForeignRequest, edit: Edit) -> ForeignRequest:
     for name, value in headers:
         if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
             raise BadWish("headers", f"{name[:80]!r} is no header that can be sent")
-    lines = (len(name) + len(value) + _LINE_MORE for name, value in headers)
-    if len(made.method) + len(target) + sum(lines) > HEAD_MOST:
+    if head_bytes(made.method, target, headers) > HEAD_MOST:
         raise BadWish("headers", f"target and headers have {HEAD_MOST} bytes at most")
     if len(made.body) > BODY_MOST:
         raise BadWish("body", f"a body has {BODY_MOST} bytes at most")

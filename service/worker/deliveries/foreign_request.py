@@ -23,6 +23,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import secrets
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -54,7 +55,9 @@ JOB_MOST = BODY_MOST + 192 * 1024
 """Bytes of a job: in JSON a byte takes two at most, and six of the few that are control codes."""
 
 _ID = r"^[0-9a-f]{32}\Z"
-_TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}\Z"  # noqa: S105 - RFC 9110's name for it
+TCHAR = r"[!#$%&'*+.^_`|~0-9A-Za-z-]"
+"""A character of a method and of a header's name; RFC 9110 calls it so."""
+
 _TARGET = re.compile(r"/[!\"$-~]*")
 """What may stand in a request's line as it is; all else is sent percent-encoded."""
 
@@ -63,7 +66,6 @@ _DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)
 """A segment of dots alone, also where a server that takes the path apart would make it one."""
 
 _ONE_BYTE = re.compile(r"[\x00-\xff]*")
-
 
 END_AT_A_HOP = frozenset(
     {
@@ -106,7 +108,7 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     id: Annotated[str, Meta(pattern=_ID)]
     label: str
     at: Annotated[int, Meta(ge=0, le=253_402_300_799_000)]
-    method: Annotated[str, Meta(pattern=_TOKEN)]
+    method: Annotated[str, Meta(pattern=rf"^{TCHAR}{{1,32}}\Z")]
     target: Annotated[str, Meta(min_length=1)]
     url: str
     headers: list[tuple[str, str]]
@@ -160,6 +162,11 @@ def decode_foreign(job: bytes) -> ForeignRequest:
         headers=tuple(head.headers),
         body=body,
     )
+
+
+def head_bytes(method: str, target: str, headers: Iterable[tuple[Sized, Sized]]) -> int:
+    """Count the bytes that HEAD_MOST bounds; each header has a colon, a blank and a line's end."""
+    return len(method) + len(target) + sum(len(name) + len(value) + 4 for name, value in headers)
 
 
 def is_target(text: str) -> bool:

@@ -27,15 +27,15 @@ from collections.abc import Iterator, Mapping
 from yarl import URL
 
 from limits.admin.operations import iso
-from service.worker.deliveries.foreign_request import END_AT_A_HOP, ForeignRequest
+from service.worker.deliveries.foreign_request import END_AT_A_HOP, TCHAR, ForeignRequest
 
 _OF_THE_HOP = END_AT_A_HOP | {"host", "content-length"}
 
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 """Methods without a length where there is no body (RFC 9110, 8.6)."""
 
-_REQUEST_LINE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+ /[!-~\x80-\xff]* HTTP/1\.1")
-_FIELD_LINE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00]*")
+_REQUEST_LINE = re.compile(rf"{TCHAR}+ /[!-~\x80-\xff]* HTTP/1\.1")
+_FIELD_LINE = re.compile(rf"{TCHAR}+: [^\r\n\x00]*")
 
 
 def headers_about(

@@ -88,7 +88,7 @@ def _put(to: producer.Producer, batch: Sequence[Found], *, as_json: bool) -> Non
     requests = [each for each in batch if isinstance(each, put.Sendable)]
     relayed = [each for each in batch if isinstance(each, spool.Relayed)]
     _put_on(to, producer.REQUESTS_TUBE, requests, as_json=as_json)
-    _put_on(to, spool.WEBHOOKS_TUBE, relayed, as_json=as_json)
+    _put_on(to, producer.WEBHOOKS_TUBE, relayed, as_json=as_json)
 
 
 def _put_on(to: producer.Producer, tube: str, some: Sequence[Found], *, as_json: bool) -> None:

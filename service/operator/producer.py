@@ -11,11 +11,11 @@ from typing import Self
 import greenstalk
 
 from service.worker.tubes.blocking import BlockingClient, Timeouts, beanstalkd_down
-from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
+from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, WEBHOOKS_TUBE
 from service.worker.tubes.put_servers import JobRef, NotPut, PutOptions, PutServers, batches
 from tracking.errors import TubesDown
 
-__all__ = ["REQUESTS_TUBE", "JobRef", "NotPut", "PutOptions", "batches"]
+__all__ = ["REQUESTS_TUBE", "WEBHOOKS_TUBE", "JobRef", "NotPut", "PutOptions", "batches"]
 
 TIMEOUTS = Timeouts(connect=2.0, reply=10.0)
 """`-f 0` on a slow disk takes its time; a person sees that something happens."""

@@ -20,11 +20,9 @@ from typing import NamedTuple
 from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
-from service.worker.tubes.envelope import WEBHOOKS_TUBE, decode_request, encode_payload
+from service.worker.tubes.envelope import decode_request, encode_payload
 from service.worker.tubes.payload import read_strictly
 from tracking.errors import MalformedJob, SpoolDown
-
-__all__ = ["WEBHOOKS_TUBE"]
 
 MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 """File systems that forget everything when the machine restarts."""

@@ -262,19 +262,25 @@ async def test_two_workers_with_the_same_job_make_one_delivery(
     assert lines.brought == deliveries(store)
 
 
-async def test_jobs_of_a_turn_are_written_together(
-    store: Store, known: Subscriptions, intake: RelayIntake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = stored(store, relay())
-    await known.learn()
-    written = list[int]()
+@pytest.fixture
+def written(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many events each command inserted."""
+    counts = list[int]()
     real = store.events.insert_many
 
     def insert_many(documents: Any, **more: Any) -> Any:
-        written.append(len(documents))
+        counts.append(len(documents))
         return real(documents, **more)
 
     monkeypatch.setattr(store.events, "insert_many", insert_many)
+    return counts
+
+
+async def test_jobs_of_a_turn_are_written_together(
+    store: Store, known: Subscriptions, intake: RelayIntake, written: list[int]
+) -> None:
+    service = stored(store, relay())
+    await known.learn()
 
     await taken(intake, *(request_to(service) for _ in range(50)))
 
@@ -283,18 +289,10 @@ async def test_jobs_of_a_turn_are_written_together(
 
 
 async def test_large_requests_are_written_a_few_at_a_time(
-    store: Store, known: Subscriptions, intake: RelayIntake, monkeypatch: pytest.MonkeyPatch
+    store: Store, known: Subscriptions, intake: RelayIntake, written: list[int]
 ) -> None:
     service = stored(store, relay())
     await known.learn()
-    written = list[int]()
-    real = store.events.insert_many
-
-    def insert_many(documents: Any, **more: Any) -> Any:
-        written.append(len(documents))
-        return real(documents, **more)
-
-    monkeypatch.setattr(store.events, "insert_many", insert_many)
     largest = bytes(1 << 20)
 
     await taken(intake, *(request_to(service, body=largest) for _ in range(8)))

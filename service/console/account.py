@@ -10,6 +10,7 @@ import argparse
 import datetime as dt
 from pathlib import Path
 
+from service import PROGRAM
 from service.config import schema
 from service.console import settings
 from service.console.arguments import (
@@ -107,7 +108,7 @@ def scopes_of(text: str) -> tuple[str, ...]:
 
 def _add_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     accounts.add_account(stores, options.name)
-    words = f"{options.name} is added; `python worker.py key add {options.name} --scope ingest`"
+    words = f"{options.name} is added; `{PROGRAM} key add {options.name} --scope ingest`"
     tell({"account": options.name}, words, as_json=options.json)
     return Exit.DONE
 
@@ -193,7 +194,7 @@ def _list_keys(options: Options, _: schema.Config, stores: connections.Collectio
     if not found:
         none = f"{options.account} has no keys" if options.account else "there are no keys"
         account = options.account or MAIN
-        say(f"{none}; `python worker.py key add {account} --scope ingest` makes one")
+        say(f"{none}; `{PROGRAM} key add {account} --scope ingest` makes one")
         return Exit.DONE
     now = dt.datetime.now(dt.UTC)
     table(

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from service import VERSION
+from service import NAME, VERSION
 from service.console.arguments import Options, Parser, below, in_list, with_epilog
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
@@ -105,7 +105,7 @@ def parser() -> Parser:
     """Build the parser; `run` in its result runs the verb."""
     top = with_epilog(
         argparse.ArgumentParser(
-            prog="worker.py",
+            prog=NAME,
             description="Track parcels through couriers' APIs. Without a verb: run a worker.",
         )
     )

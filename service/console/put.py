@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from service import PROGRAM
 from service.config import schema
 from service.console import drawing, rows, settings, wording
 from service.console.arguments import (
@@ -101,7 +102,7 @@ def run_put(options: Options) -> int:
         note(f"interrupted: {_how_to_go_on(good, done)}")
         return Exit.INTERRUPTED
     if options.wait is not None:
-        note(f"{done} put; to ask later what became of one: python worker.py show --id ID")
+        note(f"{done} put; to ask later what became of one: {PROGRAM} show --id ID")
         code = asyncio.run(_wait_for(good, config, options.wait, as_json=options.json))
         return code or (Exit.NEGATIVE if bad else Exit.DONE)
     return Exit.NEGATIVE if bad else Exit.DONE

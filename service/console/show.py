@@ -8,6 +8,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from service import PROGRAM
 from service.config import schema
 from service.console import settings, wording
 from service.console.arguments import (
@@ -131,7 +132,7 @@ def _print_dead(identity: str, record: look.Document) -> None:
     say(f"{identity}: dead  {record['reason']}: {record['detail']}")
     if record["slug"]:
         say(f"  {'tracking':<11} {record['slug']}:{record['number']}")
-    again = f"`python worker.py resend --id {identity}` asks again"
+    again = f"`{PROGRAM} resend --id {identity}` asks again"
     say(f"  {'recorded':<11} {moment(record['at'])}; {again}")
 
 

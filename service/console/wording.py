@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from service import PROGRAM
 from service.console.output import moment, span
 from service.operator.look import BY_HAND, LIVES_SECONDS, LineSnapshot, LiveWorker, Place
 from tracking.operation import State
@@ -13,11 +14,11 @@ from tracking.operation import State
 WORKER_HEADERS = ("worker", "pid", "version", "since", "calls", "trouble")
 NOBODY = (
     f"no worker lives: none has reported to this Redis for {LIVES_SECONDS:g} s. "
-    "Start one with `python worker.py`, or look into its log"
+    f"Start one with `{PROGRAM}`, or look into its log"
 )
-RESUME = "`python worker.py resume {}`"
+RESUME = f"`{PROGRAM} resume {{}}`"
 NO_CREDENTIALS = "no_credentials"
-CREDENTIALS = "`python worker.py doctor` names them; set them, then restart the workers"
+CREDENTIALS = f"`{PROGRAM} doctor` names them; set them, then restart the workers"
 """What helps where credentials are missing: after `resume` alone the next call stops it again."""
 _PAUSES = {
     NO_CREDENTIALS: "it has no credentials",
@@ -29,7 +30,7 @@ _PAUSES = {
     "request_refused": "it calls the requests malformed",
 }
 # `stands` says the rest.
-_BROKEN = "a key of it in Redis is broken: `python worker.py check` names it"
+_BROKEN = f"a key of it in Redis is broken: `{PROGRAM} check` names it"
 _WORDS = {"no_worker": NOBODY, "broken": _BROKEN} | dict.fromkeys(
     ("", "queue", "retry", "running"), ""
 )

@@ -34,17 +34,6 @@ if TYPE_CHECKING:
 
 URL_SHOWN = 60
 
-EXAMPLES = """\
-examples:
-  tracker inbox list --service shopify --state dead --since 2d
-  tracker inbox list --words "orders/create 820982911946154508"
-  tracker inbox show ID
-  tracker inbox resend ID ID
-  tracker inbox edit ID --target '/orders?shop=2' --body-file body.json
-  tracker inbox delete ID --yes
-
-"""
-
 
 def inbox_arguments(parser: Parser) -> None:
     """Add the actions of `inbox`."""
@@ -55,9 +44,7 @@ def inbox_arguments(parser: Parser) -> None:
         "edit": ("Send an edited copy of a request, now.", _edit),
         "delete": ("Delete requests, with their bodies and their attempts.", _delete),
     }
-    parser.epilog = EXAMPLES + (parser.epilog or "")
     for action, each in add_actions(parser, actions, settings.on_stores).items():
-        each.epilog = EXAMPLES + (each.epilog or "")
         if action in {"resend", "delete"}:
             each.add_argument("ids", nargs="+", metavar="ID")
         elif action != "list":

@@ -6,7 +6,6 @@ from `service` or `asyncio` is loaded when it is first used: so `--help` is inst
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -17,7 +16,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from service import NAME, VERSION
-from service.console.arguments import Options, Parser, below, in_list, with_epilog
+from service.console.arguments import Options, Parser, Suggesting, below, in_list, with_epilog
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
 """The servers of `demo`, which is not offered where they are not: in the image."""
@@ -74,7 +73,7 @@ MODULES: Mapping[str, str] = MappingProxyType(
 """The modules of verbs in `service.console`, where a module has not the name of the verb."""
 
 
-class VerbParser(argparse.ArgumentParser):
+class VerbParser(Suggesting):
     """The parser of a verb; it is made, with its arguments, when the command line names the verb.
 
     To make them all takes as long as to load what most verbs need.
@@ -104,7 +103,7 @@ class VerbParser(argparse.ArgumentParser):
 def parser() -> Parser:
     """Build the parser; `run` in its result runs the verb."""
     top = with_epilog(
-        argparse.ArgumentParser(
+        Suggesting(
             prog=NAME,
             description="Track parcels through couriers' APIs. Without a verb: run a worker.",
         )

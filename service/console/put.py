@@ -55,7 +55,7 @@ def put_arguments(parser: Parser) -> None:
         nargs="?",
         type=seconds_of,
         const=60.0,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="wait for the outcomes at most this long; default: 60",
     )
     text = "put the other rows when some are wrong"
@@ -70,9 +70,9 @@ def _add_wishes(parser: Parser) -> None:
     text = "AUTOMATIC gets one turn in four while MANUAL requests wait; default: MANUAL"
     parser.add_argument("--origin", choices=("MANUAL", "AUTOMATIC"), help=text)
     text = "take an answer at most this old instead of calling the courier; 0 always calls"
-    parser.add_argument("--max-age", type=seconds_of, metavar="SECONDS", help=text)
+    parser.add_argument("--max-age", type=seconds_of, metavar="DURATION", help=text)
     text = "cancel the request if no call has begun this long after the put"
-    parser.add_argument("--expires-in", type=seconds_of, metavar="SECONDS", help=text)
+    parser.add_argument("--expires-in", type=seconds_of, metavar="DURATION", help=text)
     text = "the service that hears of its end; each request needs an id of yours"
     parser.add_argument("--webhook", type=named, metavar="SERVICE", help=text)
     parser.add_argument(

@@ -135,7 +135,7 @@ def _add_wishes(parser: Parser) -> None:
         "--timeout",
         dest="timeout_seconds",
         type=seconds_of,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="how long an attempt may take",
     )
     parser.add_argument(

@@ -65,7 +65,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "service add": Usage(("service add orders https://shop.example/hooks",)),
         "service list": Usage(("service list",)),
         "service show": Usage(("service show orders",)),
-        "service set": Usage(("service set orders state=active per_second=5",)),
+        "service set": Usage(("service set orders --per-second 5 --attempts 6",)),
         "service pause": Usage(("service pause orders",)),
         "service resume": Usage(("service resume orders",)),
         "service remove": Usage(("service remove orders --yes",), "it was not agreed to"),

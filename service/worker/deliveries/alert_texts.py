@@ -70,7 +70,7 @@ def _disabled(matter: Matter, at: str, why: str) -> MailText:
         f"The service {matter.name} of the account {matter.account} was disabled at {at}, because"
         f" {_WHY.get(why, why)}.\n\nDestination: {matter.detail}\n\nWhat is to be delivered to it"
         f" is held, and new deliveries join for {JOINS_FOR.days} days. Nothing is lost.\n\nOnce the"
-        f" destination works: {PROGRAM} service set {matter.name} state=active\nor PATCH"
+        f" destination works: {PROGRAM} service resume {matter.name}\nor PATCH"
         f' /v1/services/{matter.name} with {{"state": "active"}}. All that is held is delivered'
         " then.\n",
     )

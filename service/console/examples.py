@@ -116,6 +116,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "check": Usage(("check",), "something is wrong"),
         "doctor": Usage(("doctor",), "something is wrong"),
         "config show": Usage(("config show",), asks=False),
+        "completion": Usage(("completion bash", "completion zsh"), asks=False),
     }
 )
 """By verb, or verb and action."""

@@ -6,6 +6,7 @@ from `service` or `asyncio` is loaded when it is first used: so `--help` is inst
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -56,6 +57,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "check": "Check the settings, and tell in one line how the servers are.",
         "doctor": "Explain servers, settings and credentials, with fixes.",
         "config": "Show the configuration.",
+        "completion": "Print what completes the command line in a shell, by the Tab key.",
     }
 )
 """The verbs and their help. `VERB_arguments` adds the arguments of a verb, `run_VERB` runs it."""
@@ -68,6 +70,7 @@ MODULES: Mapping[str, str] = MappingProxyType(
         "resume": "pause",
         "resend": "dead",
         "purge": "forget",
+        "completion": "config",
     }
 )
 """The modules of verbs in `service.console`, where a module has not the name of the verb."""
@@ -83,6 +86,9 @@ class VerbParser(Suggesting):
         """Remember only; `prog` ends with the verb."""
         self.prog = named["prog"]
         self._named = named
+
+    def __repr__(self) -> str:
+        return self.prog  # a parser has not learnt yet what its own tells
 
     def learn(self) -> None:
         """Make the parser and add the arguments of the verb, once."""
@@ -120,8 +126,20 @@ def parser() -> Parser:
 def parse(arguments: Sequence[str]) -> Options:
     """Read a command line; without a verb it means `run`."""
     top = parser()
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(top)
     options = top.parse_args(arguments)
     return options if options.verb else top.parse_args([*arguments, "run"])
+
+
+def _complete(top: Parser) -> None:
+    """Answer a shell, which asks for the Tab key, and end."""
+    named = set(os.environ.get("COMP_LINE", "").split())
+    for action in top._actions:  # noqa: SLF001 - argparse tells its verbs nowhere else
+        for verb, parser in dict(action.choices or {}).items():
+            if verb in named:
+                parser.learn()
+    import_module("argcomplete").autocomplete(top)
 
 
 def verb_module(verb: str) -> ModuleType:

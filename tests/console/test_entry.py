@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import subprocess
 import sys
@@ -62,7 +63,10 @@ for verb in {["", *VERBS]}:
 @pytest.mark.parametrize("verb", ["", *VERBS])
 def test_help_imports_nothing_heavy(verb: str, loaded_by_help: dict[str, set[str]]) -> None:
     assert "argparse" in loaded_by_help[verb]
-    assert not (HEAVY - ({"msgspec"} if verb == "config" else set())) & loaded_by_help[verb]
+    assert (
+        not (HEAVY - ({"msgspec"} if verb in {"config", "completion"} else set()))
+        & loaded_by_help[verb]
+    )
 
 
 def test_the_parent_process_loads_no_server_and_no_couriers_code() -> None:
@@ -440,3 +444,33 @@ def test_an_unknown_verb_is_answered_with_the_nearest(
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("0", 0), ("1.5m", 90), ("2h", 7200)])
 def test_a_length_of_time_is_read_with_its_unit_or_in_seconds(text: str, seconds: float) -> None:
     assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("tracker in", {"info", "inbox", "ingest"}),
+        ("tracker dead k", {"kick"}),
+        ("tracker dead list --re", {"--reason"}),
+        ("tracker put --origin M", {"MANUAL"}),
+    ],
+)
+def test_the_tab_key_completes_verbs_actions_and_options(
+    tmp_path: Path, line: str, completed: set[str]
+) -> None:
+    # A shell reads what it is offered from descriptor 8, and errors from 9.
+    command = 'exec "$0" worker.py 8>"$1" 9>/dev/null'
+    asking = {"COMP_LINE": line, "COMP_POINT": f"{len(line)}", "_ARGCOMPLETE": "1"}
+    offered = tmp_path / "offered"
+    subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable, str(offered)],
+        cwd=ROOT,
+        env=os.environ | asking | {"COMP_TYPE": "9", "_ARGCOMPLETE_SHELL": "bash"},
+        check=False,
+    )
+    assert {each.strip() for each in offered.read_text().split("\v")} == completed
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_given_what_completes(shell: str, offline: Run) -> None:
+    assert "tracker" in offline("completion", shell).out

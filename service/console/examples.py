@@ -114,7 +114,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "dead delete": Usage(("dead delete --reason bad_number --yes",), _SOME),
         "reparse": Usage(("reparse --slug usps --dry-run",), "an answer still cannot be read"),
         "check": Usage(("check",), "something is wrong"),
-        "doctor": Usage(("doctor",), "something is wrong"),
+        "doctor": Usage(("doctor", "doctor usps"), "something is wrong"),
         "config show": Usage(("config show",), asks=False),
         "completion": Usage(("completion bash", "completion zsh"), asks=False),
     }

@@ -25,35 +25,15 @@ GROUPS = {
     "This installation": ("check", "doctor", "config", "completion"),
 }
 
-HEAD = """\
-# Command line
-
-`make setup` puts the command into `.venv/bin/tracker`, and the image has it on its path. It runs from any folder; a link
-makes it shorter: `ln -s "$PWD/.venv/bin/tracker" ~/.local/bin/`. `python worker.py VERB` does the same, with the Python of
-`.venv`. Below it is called `tracker`.
-
-- `tracker VERB --help` names every option, with an example and the exit codes of that verb.
-- Listings take `--json`: one object per line. A length of time is `90s`, `15m`, `2h` or `3d`.
-- `--config PATH` names another configuration file, before the verb or behind it.
-- The Tab key completes verbs and options: `eval "$(tracker completion bash)"` in `~/.bashrc` (or `zsh`); in fish
-  `tracker completion fish | source`.
-
-| exit code | means |
-|---|---|
-| 0 | done |
-| 1 | a negative finding, which each verb's `--help` names: nothing found, or not all of it done |
-| 2 | the command line or the configuration is wrong, or a server was refused |
-| 3 | a server does not answer |
-| 4 | `--wait` ran out of time before everything had ended |
-| 130 | interrupted from the keyboard |
-"""
+MARK = "<!-- the verbs, as the parser knows them -->\n"
 
 
 def page() -> str:
-    """Write the page."""
+    """Write the page: behind the mark what the parser says."""
+    head, _, _ = PAGE.read_text("utf-8").partition(MARK)
     top = parser()
     verbs = dict(_choices(top))
-    parts = [HEAD]
+    parts = [head + MARK]
     for title, names in GROUPS.items():
         there = [name for name in names if name in verbs]
         parts.append(f"## {title}\n\n" + "\n".join(_verb(name, verbs[name]) for name in there))
@@ -69,12 +49,8 @@ def _verb(name: str, verb: argparse.ArgumentParser) -> str:
         lines.append(f"- `{action}`: {' '.join(f'{each.description}'.split())}")
     lines += [""] if actions else []
     named = [f"{name} {action}" for action in actions] or [name]
-    lines += [
-        "```text",
-        *(f"tracker {e}" for each in named for e in USAGES[each].examples),
-        "```",
-        "",
-    ]
+    examples = [f"tracker {each}" for one in named for each in USAGES[one].examples]
+    lines += ["```text", *examples, "```", ""]
     return "\n".join(lines)
 
 

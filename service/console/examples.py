@@ -107,6 +107,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "forget": Usage(("forget usps 9405903699300184125060 --yes",), _SOME),
         "purge": Usage(("purge --dry-run",), _ALL),
         "info": Usage(("info --watch", "info usps")),
+        "events": Usage(("events usps --status ERROR", "events --json")),
         "stats": Usage(("stats usps --last 24h",), "nothing happened in that time"),
         "dead list": Usage(("dead list --slug usps --reason courier_down",)),
         "dead show": Usage(("dead show RECORD",), _FOUND),

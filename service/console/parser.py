@@ -50,6 +50,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "themselves.",
         "info": "Show what runs and waits per courier, what the tubes hold, and which workers "
         "live.",
+        "events": "Print the ends of requests as they come, until Ctrl-C.",
         "stats": "Draw what happened lately: operations by their ends, calls, waiting and call "
         "times.",
         "dead": "List, show, put again or delete requests that got no answer.",

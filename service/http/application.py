@@ -162,6 +162,11 @@ def _of_another_page(request: web.Request) -> bool:
     return not clicked or request.path.startswith("/v1/")
 
 
+async def to_docs(_: web.Request) -> web.Response:
+    """Lead people to what describes the routes, where there are no pages."""
+    return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "/docs"})
+
+
 class Liveness(msgspec.Struct):
     """That the process serves."""
 

@@ -57,7 +57,7 @@ class Problem(Exception):
     def body(self) -> bytes:
         """Write what is sent."""
         said = {"title": self.status.phrase, "status": int(self.status), "detail": self.detail}
-        return msgspec.json.encode(said | self.more)
+        return msgspec.json.encode(said | self.more) + b"\n"
 
     def response(self) -> web.Response:
         """Make the answer."""
@@ -396,8 +396,8 @@ def place_of(cursor: str | None, status: HTTPStatus) -> tuple[dt.datetime, str] 
 
 
 def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    """Write JSON."""
-    body = msgspec.json.encode(value)
+    """Write JSON, with a newline at its end: terminals show it."""
+    body = msgspec.json.encode(value) + b"\n"
     return web.Response(status=status, body=body, content_type="application/json")
 
 

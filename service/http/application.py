@@ -28,6 +28,7 @@ from service.http.backend.links import Links
 from service.http.backend.operations import Operations
 from service.http.backend.shipments import Shipments
 from service.http.callers import Callers
+from service.http.couriers import CouriersRoutes
 from service.http.dead import DeadRoutes
 from service.http.deliveries import DeliveryRoutes
 from service.http.events import EventRoutes
@@ -117,6 +118,7 @@ def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> 
     operators = operations.operators
     services = Services(operators.config, operations.stored.stores)
     return [
+        *CouriersRoutes(operators.config, catalogue, callers).routes(),
         *LineRoutes(operators, catalogue, callers).routes(),
         *DeadRoutes(operators, catalogue, callers).routes(),
         *ServiceRoutes(services, callers).routes(),

@@ -5,6 +5,7 @@ Couriers that the configuration names must exist, and values must make sense tog
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -89,6 +90,7 @@ def incoherences(config: Config, where_of: WhereOf) -> Iterator[Problem]:
     """Everything that is wrong although each value by itself is valid."""
     findings = itertools.chain(
         _addresses(config),
+        _proxies(config),
         _sentinels(config),
         _times(config),
         _together(config),
@@ -121,6 +123,19 @@ def _checked(path: Path, address: str, check: Callable[[str], object]) -> Iterat
         check(address)
     except BadAddress as error:
         yield Finding(path, shown(masked(address)), error.expected, error.fix)
+
+
+def _proxies(config: Config) -> Iterator[Finding]:
+    path = ("http", "trusted_proxies")
+    for network in config.http.trusted_proxies:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            fix = 'Write it like "10.0.0.7" or "10.1.0.0/16", with zeros behind the prefix.'
+            yield Finding(path, shown(network), "an address or a network", fix)
+    if config.http.user_header and not config.http.trusted_proxies:
+        fix = "List the proxies that set http.user_header, or remove it."
+        yield Finding(path, "an empty list", "the addresses of proxies", fix)
 
 
 def _sentinels(config: Config) -> Iterator[Finding]:

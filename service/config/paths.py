@@ -170,6 +170,8 @@ _EXAMPLES = {
     "sender": '"tracker@example.com"',
     "operators": '"operators@example.com"',
     "own_names": '["track.example.com"]',
+    "trusted_proxies": '["127.0.0.1"]',
+    "user_header": '"X-Forwarded-Email"',
     "module": '"json_feed"',
     "base_url": '"https://api.example.com"',
     "token_url": '"https://api.example.com/token"',

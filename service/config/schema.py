@@ -221,6 +221,10 @@ class Http(Section, frozen=True):
             description="an address without a slash at the end, like https://track.example.com",
         ),
     ] = ""
+    trusted_proxies: tuple[str, ...] = ()
+    user_header: Annotated[
+        str, Meta(pattern=r"^[A-Za-z0-9-]*\Z", description="the name of a header, like X-Email")
+    ] = ""
 
 
 class Allowed(Section, frozen=True):

@@ -171,6 +171,8 @@ _EXAMPLES = {
     "operators": '"operators@example.com"',
     "own_names": '["track.example.com"]',
     "trusted_proxies": '["127.0.0.1"]',
+    "sign_up_domains": '["example.com"]',
+    "sign_up_account": '"main"',
     "user_header": '"X-Forwarded-Email"',
     "module": '"json_feed"',
     "base_url": '"https://api.example.com"',

@@ -227,6 +227,15 @@ class Http(Section, frozen=True):
     ] = ""
 
 
+class Web(Section, frozen=True):
+    """`[web]`: the pages that `api` serves."""
+
+    enabled: Literal["loopback", "always", "never"] = "loopback"
+    sign_up: Literal["closed", "domain", "open"] = "closed"
+    sign_up_domains: tuple[str, ...] = ()
+    sign_up_account: str = ""
+
+
 class Allowed(Section, frozen=True):
     """`[webhooks.allowed.<account>]`: where its deliveries may go beside public addresses."""
 
@@ -311,6 +320,7 @@ class Config(Section, frozen=True):
     api: Api = Api()
     ingest: Ingest = Ingest()
     http: Http = Http()
+    web: Web = Web()
     webhooks: Webhooks = Webhooks()
     mail: Mail = Mail()
     metrics: Metrics = Metrics()

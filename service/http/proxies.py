@@ -36,6 +36,12 @@ class Asking:
     scheme: str
     email: str = ""
 
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody reads what is sent on its way: by TLS, or within this machine."""
+        found = _address(self.address)
+        return self.scheme == "https" or (found is not None and found.is_loopback)
+
 
 class Proxies:
     """Tells who asks, by what `[http]` says of the proxies in front."""

@@ -23,6 +23,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from pymongo import ReturnDocument
 
+from service.operator.accounts import NotDone
 from service.operator.connections import Collections
 from service.operator.keys import digest
 from service.worker.results.database import Document
@@ -44,8 +45,8 @@ class Attempt(StrEnum):
 class Bound:
     """How often it may be tried in so many seconds, for one e-mail and from one address."""
 
-    of_email: int
-    of_address: int
+    email: int
+    address: int
     seconds: int
 
 
@@ -53,11 +54,11 @@ BOUNDS = {
     Attempt.LOGIN: Bound(10, 50, 900),
     Attempt.SIGN_UP: Bound(5, 20, 3_600),
     Attempt.RESET: Bound(5, 20, 3_600),
-    Attempt.INVITE: Bound(100, 100, 3_600),
+    Attempt.INVITE: Bound(100, 0, 3_600),
 }
 
 
-class TooOften(Exception):
+class TooOften(NotDone):
     """It was tried too often; `seconds` until it may be tried again."""
 
     def __init__(self, seconds: float) -> None:
@@ -65,14 +66,14 @@ class TooOften(Exception):
         self.seconds = seconds
 
 
-def count_attempt(stores: Collections, what: Attempt, email: str, address: str) -> None:
+def count_attempt(stores: Collections, what: Attempt, email: str, address: str = "") -> None:
     """Count an attempt before it is made. Raises TooOften, PyMongoError.
 
     What is refused for its address does not count for the e-mail, which is somebody else's.
     """
-    bound = BOUNDS[what]
-    for name, most in zip(_names(what, email, address), _mosts(bound), strict=True):
-        found = _count(stores, name, bound.seconds)
+    seconds = BOUNDS[what].seconds
+    for name, most in _places(what, email, address).items():
+        found = _count(stores, name, seconds)
         if found["count"] > most:
             left = (found["until"] - dt.datetime.now(dt.UTC)).total_seconds()
             raise TooOften(max(1.0, left))
@@ -80,17 +81,17 @@ def count_attempt(stores: Collections, what: Attempt, email: str, address: str) 
 
 def give_back(stores: Collections, what: Attempt, email: str, address: str) -> None:
     """Give an attempt back that succeeded: it alone, so that nobody earns more by their own."""
-    for name in _names(what, email, address):
-        stores.login_attempts.update_one({"_id": name}, {"$inc": {"count": -1}})
+    names = list(_places(what, email, address))
+    stores.login_attempts.update_many({"_id": {"$in": names}}, {"$inc": {"count": -1}})
 
 
-def _names(what: Attempt, email: str, address: str) -> tuple[str, str]:
-    places = (digest(each)[:DIGITS] for each in (network_of(address), email))
-    return f"{what}:address:{next(places)}", f"{what}:email:{next(places)}"
-
-
-def _mosts(bound: Bound) -> tuple[int, int]:
-    return bound.of_address, bound.of_email
+def _places(what: Attempt, email: str, address: str) -> dict[str, int]:
+    """Name where it counts, and how often it may there; of an act of an account there is no address."""
+    bound = BOUNDS[what]
+    by_email = {f"{what}:email:{digest(email)[:DIGITS]}": bound.email}
+    if not address:
+        return by_email
+    return {f"{what}:address:{digest(network_of(address))[:DIGITS]}": bound.address} | by_email
 
 
 def network_of(address: str) -> str:

@@ -25,6 +25,7 @@ from enum import StrEnum
 
 from service.config.schema import Config
 from service.operator.accounts import NotDone, add_account, insist_on
+from service.operator.attempts import Attempt, count_attempt
 from service.operator.audit import Operator, Via, recorded
 from service.operator.connections import Collections
 from service.operator.keys import digest
@@ -82,6 +83,8 @@ def invite(stores: Collections, who: Operator, email: str, account: Account, rol
         if who.account not in {MAIN, account}:
             raise NotDone(f"there is no account {account}")
         insist_on(stores, account)
+        if who.via is Via.WEB:
+            count_attempt(stores, Attempt.INVITE, who.account)
         found = find_user(stores, email)
         if found and found.account == account:
             raise NotDone(f"there is a user {email} already")

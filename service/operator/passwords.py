@@ -34,8 +34,11 @@ WAIT_MOST = 100
 """Looks that wait for their turn: some three seconds. More are refused."""
 
 
-class TooManyLooks(Exception):
+class TooManyLooks(NotDone):
     """So many passwords wait to be looked at that nobody should wait for another one."""
+
+    def __init__(self) -> None:
+        super().__init__("many people log in just now: try again in a few seconds")
 
 
 class Looks:
@@ -72,8 +75,10 @@ def hash_password(password: str) -> str:
 
 def is_password(password: str, kept: str | None) -> bool:
     """Whether it is the password of what is kept; None: of nobody, which takes as long."""
+    if len(password) > MOST_CHARACTERS:
+        password, kept = "", None
     try:
-        PasswordHasher().verify(kept or NOBODYS, _normal(password[:MOST_CHARACTERS]))
+        PasswordHasher().verify(kept or NOBODYS, _normal(password))
     except (VerificationError, InvalidHashError):
         return False
     return kept is not None

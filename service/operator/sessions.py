@@ -35,7 +35,8 @@ def open_session(stores: Collections, email: str, password: str) -> str | None:
     It takes as long for an e-mail that nobody has. Callers count attempts, and run few at once.
     """
     found = stores.users.find_one({"_id": email, "ended_at": None})
-    if not is_password(password, found["password"] if found else None) or found is None:
+    kept = None if found is None else found["password"]
+    if not is_password(password, kept) or found is None:
         return None
     return _open(stores, found)
 

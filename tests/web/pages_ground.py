@@ -86,7 +86,7 @@ class Person:
 
     def get(self, path: str, **headers: str) -> Shown:
         """Ask for a page; `If_None_Match="…"` is a header."""
-        return self.ask("GET", path, **headers)
+        return self.ask("GET", path, None, headers)
 
     def open(self, path: str, **headers: str) -> Shown:
         """Ask for a page, and go where it leads, as browsers do."""
@@ -95,7 +95,7 @@ class Person:
     def post(self, path: str, fields: Mapping[str, object], **headers: str) -> Shown:
         """Post these fields and no others; from our own origin unless the headers say another."""
         given = {"Origin": self.url, "Content-Type": "application/x-www-form-urlencoded"} | headers
-        return self.ask("POST", path, urlencode(fields, doseq=True).encode(), **given)
+        return self.ask("POST", path, urlencode(fields, doseq=True).encode(), given)
 
     def submit(self, page: Shown, action: str, **fields: object) -> Shown:
         """Submit the form of a page that goes to `action`; shows the page to which that leads.
@@ -111,9 +111,10 @@ class Person:
             return self._follow(self.post(action, dict(values)))
         kind = f"multipart/form-data; boundary={BOUNDARY}"
         headers = {"Origin": self.url, "Content-Type": kind}
-        return self._follow(self.ask("POST", action, _multipart(values), **headers))
+        return self._follow(self.ask("POST", action, _multipart(values), headers))
 
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Shown:
+    def ask(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Shown:
+        """Ask once; `_` stands for `-` in the names of headers."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.cookies:
             given["Cookie"] = "; ".join(f"{name}={text}" for name, text in self.cookies.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from typing import Any, cast
 
 import jinja2
@@ -21,6 +22,12 @@ BEN = Visitor("ben@main.example", MAIN, Role.OWNER, "token-of-ben", (Scope.READ,
 EVE = Visitor("eve@acme.example", Account("acme"), Role.OWNER, "token-of-eve", (Scope.READ,))
 
 
+@cache
+def _request(query: str, etag: str) -> web.Request:
+    headers = {"If-None-Match": etag} if etag else {}
+    return make_mocked_request("GET", f"/count{query}", headers)
+
+
 class Ground:
     """A fragment with a form, on a clock of its own; `computed` counts."""
 
@@ -32,9 +39,7 @@ class Ground:
         self._page = frame.live("/count", "count.html", self._compute)
 
     async def ask(self, visitor: Visitor, query: str = "", etag: str = "") -> web.Response:
-        headers = {"If-None-Match": etag} if etag else {}
-        request = make_mocked_request("GET", f"/count{query}", headers)
-        answer = await self._page.handler(request, visitor)
+        answer = await self._page.handler(_request(query, etag), visitor)
         assert isinstance(answer, web.Response)
         return answer
 

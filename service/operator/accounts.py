@@ -131,9 +131,9 @@ def accounts(stores: Collections) -> list[KeptAccount]:
     ]
 
 
-def set_alerts(stores: Collections, name: Account, address: str) -> None:
+def set_alerts(stores: Collections, who: Operator, name: Account, address: str) -> None:
     """Set where alerts about an account's webhooks go by mail, "" for nowhere. Raises NotDone."""
-    with _recorded(stores, "account set", account=name, alerts=address):
+    with recorded(stores.audit, who, "account set", {"account": name, "alerts": address}):
         if address and not ADDRESS.fullmatch(address):
             raise NotDone(
                 f"{address[:80]!r} is no address of a mailbox: write alerts=me@example.com"
@@ -141,12 +141,14 @@ def set_alerts(stores: Collections, name: Account, address: str) -> None:
         _set(stores, name, {"$set": {"alerts": address}})
 
 
-def set_inbox_keep_days(stores: Collections, name: Account, days: int | None) -> None:
+def set_inbox_keep_days(
+    stores: Collections, who: Operator, name: Account, days: int | None
+) -> None:
     """Set for how long an account's relayed requests are kept, None: as the settings say.
 
     Raises NotDone.
     """
-    with _recorded(stores, "account set", account=name, inbox_keep_days=days):
+    with recorded(stores.audit, who, "account set", {"account": name, "inbox_keep_days": days}):
         if days is not None and not 1 <= days <= INBOX_KEEP_DAYS_MOST:
             why = f"they are kept for 1 to {INBOX_KEEP_DAYS_MOST} days"
             raise NotDone(f"{days} is none of them: {why}, like inbox_keep_days=90")
@@ -160,13 +162,17 @@ def _set(stores: Collections, name: Account, change: Document) -> None:
 
 
 def add_key(
-    stores: Collections, account: Account, scopes: Sequence[Scope], signing: Signing | None = None
+    stores: Collections,
+    who: Operator,
+    account: Account,
+    scopes: Sequence[Scope],
+    signing: Signing | None = None,
 ) -> MadeKey:
     """Make a key for an account. Raises NotDone."""
     target: Document = {"account": account, "scopes": [*map(str, scopes)]}
     if signing:
         target["signature"] = kind_of(signing)
-    with _recorded(stores, "key add", **target) as outcome:
+    with recorded(stores.audit, who, "key add", target) as outcome:
         if Scope.ADMIN in scopes and account != MAIN:
             raise NotDone(f"{Scope.ADMIN} is for keys of {MAIN}: with another one it opens nothing")
         if lacking := [each.value for one in scopes for each in needed(one) if each not in scopes]:
@@ -202,25 +208,26 @@ def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
     return found
 
 
-def revoke_key(stores: Collections, prefix: str) -> None:
+def revoke_key(stores: Collections, who: Operator, prefix: str) -> None:
     """End a key now. Raises NotDone."""
-    with _recorded(stores, "key revoke", key=prefix):
-        _working(stores, prefix)
+    with recorded(stores.audit, who, "key revoke", {"key": prefix}):
+        _working(stores, who, prefix)
         _end(stores.keys, {"_id": prefix}, _now())
 
 
-def rotate_key(stores: Collections, prefix: str, keep_seconds: float) -> MadeKey:
+def rotate_key(stores: Collections, who: Operator, prefix: str, keep_seconds: float) -> MadeKey:
     """Make a key like another one, which ends after `keep_seconds`. Raises NotDone.
 
     A secret is made again, too; a public key stays.
     """
-    with _recorded(stores, "key rotate", key=prefix, keep_seconds=keep_seconds) as outcome:
-        old = _working(stores, prefix)
+    target = {"key": prefix, "keep_seconds": keep_seconds}
+    with recorded(stores.audit, who, "key rotate", target) as outcome:
+        old = _working(stores, who, prefix)
         signing = make_secret() if isinstance(old.signing, HmacSecret) else old.signing
         made = _add_key(stores, old.account, old.scopes, signing)
         outcome["key"] = made.text[:PREFIX_CHARACTERS]
         with _ended_again(stores, made.text[:PREFIX_CHARACTERS]):
-            _working(stores, prefix)
+            _working(stores, who, prefix)
         _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
     return made
 
@@ -265,8 +272,11 @@ def _add_key(
     return MadeKey(made, signing)
 
 
-def _working(stores: Collections, prefix: str) -> Key:
+def _working(stores: Collections, who: Operator, prefix: str) -> Key:
+    """Find a key that works: of the account of who asks, or any for `main`. Raises NotDone."""
     found = stores.keys.find_one({"_id": prefix})
+    if found and who.account not in {MAIN, found["account"]}:
+        found = None
     for key in read_key(found) if found else ():
         if key.ends_at is None or key.ends_at > _now().timestamp():
             return key

@@ -14,6 +14,7 @@ import contextlib
 import datetime as dt
 import functools
 import itertools
+import math
 import os
 import re
 import time
@@ -32,8 +33,10 @@ from msgspec.structs import fields
 from service.http.backend.operators import read_behind
 from service.observe.log import emit_unexpected
 from service.operator.accounts import NotDone
+from service.operator.attempts import TooOften
 from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
+from service.operator.passwords import TooManyLooks
 from service.operator.put import read_posted
 from service.operator.services import BadWish, MadeTooMany, NoKeys, UnknownService
 from tracking.errors import MalformedJob, StoreError
@@ -197,7 +200,10 @@ def _not_done(error: NotDone) -> Problem:
             # The next day begins (UTC), for which services are counted again.
             seconds = max(86_400 - int(time.time()) % 86_400, RETRY_SECONDS)
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", {"Retry-After": f"{seconds}"})
-        case NoKeys():
+        case TooOften(seconds=wait):
+            headers = {"Retry-After": f"{math.ceil(wait)}"}
+            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
+        case NoKeys() | TooManyLooks():
             return come_later(f"{error}")
     return Problem(HTTPStatus.CONFLICT, f"{error}")
 

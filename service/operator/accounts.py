@@ -86,9 +86,9 @@ def add_account(stores: Collections, name: Account) -> None:
 
 
 def remove_account(stores: Collections, name: Account) -> int:
-    """Remove an account, end its keys, delete its shipments and links; tells how many keys.
+    """Remove an account, end its keys and users, delete its shipments and links.
 
-    Raises NotDone.
+    Tells how many keys ended. Raises NotDone.
     """
     with _recorded(stores, "account remove", account=name) as outcome:
         if name == MAIN:
@@ -99,6 +99,11 @@ def remove_account(stores: Collections, name: Account) -> int:
         outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
         outcome["shipments"] = delete_of_account(stores.shipments, name, now)
         outcome["links"] = stores.links.delete_many({"account": name}).deleted_count
+        users = {"account": name, "ended_at": None}
+        outcome["users"] = stores.users.update_many(
+            users, {"$set": {"ended_at": now, "password": None}}
+        ).modified_count
+        stores.invitations.delete_many({"account": name})
     return ended
 
 

@@ -130,6 +130,10 @@ class Frame:
             visitor=visitor, entries=shown, path=request.path, query=request.query, **values
         )
 
+    def nobody(self, request: web.Request) -> web.Response:
+        """Say that there is no user, and how the first one is made."""
+        return self.render(request, NOBODY, "nobody.html", HTTPStatus.SERVICE_UNAVAILABLE)
+
     def live(
         self,
         path: str,
@@ -177,9 +181,7 @@ class Frame:
                 visitor = await self.visitors.of(request)
                 if page.scope is not None:
                     if not await self.visitors.any_user():
-                        return self.render(
-                            request, NOBODY, "nobody.html", HTTPStatus.SERVICE_UNAVAILABLE
-                        )
+                        return self.nobody(request)
                     if not visitor.known:
                         return _to_login(request)
                 _insist_on(visitor, page)

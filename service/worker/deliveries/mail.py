@@ -4,7 +4,7 @@
 member     is
 ========== =====================================================================================
 `_id`      names what the mail is about, so that the same mail is written once; its Message-ID
-`to`, `subject`, `text`
+`to`, `subject`, `text`; the text of a mail with a link goes when it ends
 `made_at`  when it was written down
 `next_at`  when it is tried next; a sender moves that ahead first, so that no other one tries it
 `tries`    how often it was tried
@@ -30,6 +30,10 @@ from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
+
+LINKS = "link-"
+"""The beginning of the name of a mail with a link that opens something: once it is sent, or given
+up, its text goes."""
 
 PERIOD_SECONDS = 5.0
 TIMEOUT_SECONDS = 30.0
@@ -77,7 +81,9 @@ class Mailer:
                 emit(event, mail=mail["_id"], error=error, server=self._smtp.host)
             ended_at = now if given_up or not error else None
             next_at = now + min(CAP, FIRST * 2 ** min(mail["tries"] - 1, 10))
-            change = {"ended_at": ended_at, "next_at": next_at, "error": error}
+            change: Document = {"ended_at": ended_at, "next_at": next_at, "error": error}
+            if ended_at and mail["_id"].startswith(LINKS):
+                change["text"] = ""
             await self._store.in_background(note_sent, mails, mail["_id"], change)
 
 

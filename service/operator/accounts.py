@@ -6,7 +6,9 @@ and a door to which a key once belonged must not open when the last key ends.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -17,14 +19,19 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from service.config.cross_checks import ADDRESS
+from service.config.schema import Config
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key, needed
 from service.operator.signatures import HmacSecret, Signing, kind_of, make_secret
+from service.worker.deliveries.mail import NotTaken, hand_over
 from service.worker.results.database import INBOX_KEEP_DAYS_MOST, Document
 from service.worker.results.schema_conflicts import of_one_account
 from service.worker.results.shipments import delete_of_account
 from tracking.request import MAIN, Account
+
+TEST_MAIL_SECONDS = 10.0
+"""How long a person waits for the mail server."""
 
 
 class NotDone(Exception):
@@ -123,17 +130,24 @@ def accounts(stores: Collections) -> list[KeptAccount]:
     working = [key.account for key in keys(stores) if key.ends_at is None or key.ends_at > now]
     main = stores.accounts.find_one({"_id": MAIN}) or {"_id": MAIN}
     found = [main, *stores.accounts.find({"_id": {"$ne": MAIN}}).sort("_id")]
-    return [
-        KeptAccount(
-            each["_id"],
-            each.get("made_at"),
-            each.get("removed_at"),
-            working.count(each["_id"]),
-            each.get("alerts", ""),
-            each.get("inbox_keep_days"),
-        )
-        for each in found
-    ]
+    return [_kept(each, working.count(each["_id"])) for each in found]
+
+
+def find_account(stores: Collections, name: Account) -> KeptAccount:
+    """Find an account that was not removed; `keys` are not counted. Raises NotDone."""
+    insist_on(stores, name)
+    return _kept(stores.accounts.find_one({"_id": name}) or {"_id": name}, 0)
+
+
+def _kept(document: Document, keys: int) -> KeptAccount:
+    return KeptAccount(
+        document["_id"],
+        document.get("made_at"),
+        document.get("removed_at"),
+        keys,
+        document.get("alerts", ""),
+        document.get("inbox_keep_days"),
+    )
 
 
 def set_alerts(stores: Collections, who: Operator, name: Account, address: str) -> None:
@@ -144,6 +158,28 @@ def set_alerts(stores: Collections, who: Operator, name: Account, address: str) 
                 f"{address[:80]!r} is no address of a mailbox: write alerts=me@example.com"
             )
         _set(stores, name, {"$set": {"alerts": address}})
+
+
+def send_test_mail(config: Config, stores: Collections, who: Operator, name: Account) -> str:
+    """Send a mail to where an account's alerts go; gives what the server answered. Raises NotDone.
+
+    It is tried once, now: nobody hears of it later.
+    """
+    with recorded(stores.audit, who, "account test-mail", {"account": name}) as outcome:
+        if not config.mail.host:
+            raise NotDone("no mails are sent: [mail] host names no server")
+        address = find_account(stores, name).alerts
+        if not address:
+            raise NotDone(f"alerts of {name} go to nobody: set an address first")
+        mail = {"_id": f"test-{secrets.token_hex(8)}", "to": address, "made_at": _now()}
+        mail["subject"] = f"Test: alerts of the account {name} come here"
+        mail["text"] = f"This is what was asked for by {who.user or 'the command line'}.\n"
+        try:
+            answer = asyncio.run(hand_over(config.mail, mail, TEST_MAIL_SECONDS))
+        except NotTaken as error:
+            raise NotDone(f"{config.mail.host} did not take the mail: {error}") from error
+        outcome |= {"to": address, "answer": answer}
+        return answer
 
 
 def set_inbox_keep_days(

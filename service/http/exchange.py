@@ -196,13 +196,11 @@ def _not_done(error: NotDone) -> Problem:
             return Problem(HTTPStatus.NOT_FOUND, why)
         case BadWish(parameter=name):
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", parameter=name)
-        case MadeTooMany():
+        case MadeTooMany() | TooOften():
             # The next day begins (UTC), for which services are counted again.
-            seconds = max(86_400 - int(time.time()) % 86_400, RETRY_SECONDS)
+            midnight = 86_400 - int(time.time()) % 86_400
+            seconds = max(math.ceil(getattr(error, "seconds", midnight)), RETRY_SECONDS)
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", {"Retry-After": f"{seconds}"})
-        case TooOften(seconds=wait):
-            headers = {"Retry-After": f"{math.ceil(wait)}"}
-            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
         case NoKeys() | TooManyLooks():
             return come_later(f"{error}")
     return Problem(HTTPStatus.CONFLICT, f"{error}")

@@ -89,7 +89,7 @@ def give_back(stores: Collections, what: Attempt, email: str, address: str) -> N
 
 
 def _places(what: Attempt, email: str, address: str) -> dict[str, int]:
-    """Name where it counts, and how often it may there; of an act of an account there is no address."""
+    """Name where it counts, and how often it may there; acts of accounts have no address."""
     bound = BOUNDS[what]
     by_email = {f"{what}:email:{digest(email)[:DIGITS]}": bound.email}
     if not address:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 
 import argon2
@@ -10,12 +11,10 @@ from msgspec import structs
 
 from service.config.schema import Config, Mongodb
 from service.operator import passwords
-from service.operator.accounts import add_account
 from service.operator.connections import Collections, collections_of
-from service.worker.results.database import indexes_for, make_indexes, names_of
-from tracking.request import Account
 
 CHEAP = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+NOBODYS = CHEAP.hash("nobody's")
 
 
 @pytest.fixture
@@ -26,8 +25,7 @@ def config(mongo_uri: str, database: str) -> Config:
 @pytest.fixture
 def stores(config: Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collections]:
     monkeypatch.setattr(passwords, "PasswordHasher", lambda: CHEAP)
+    monkeypatch.setattr(passwords, "NOBODYS", NOBODYS)
     with collections_of(config) as opened:
-        for attribute in ("users", "sessions", "invitations", "login_attempts"):
-            make_indexes(opened.named(attribute), indexes_for(names_of(config))[attribute])
-        add_account(opened, Account("acme"))
+        opened.accounts.insert_one({"_id": "acme", "made_at": dt.datetime.now(dt.UTC)})
         yield opened

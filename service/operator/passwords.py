@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from service.operator.accounts import NotDone
+from service.operator.accounts import NotDone, NotNow
 from service.worker.results.database import in_thread
 
 T = TypeVar("T")
@@ -34,11 +34,14 @@ WAIT_MOST = 100
 """Looks that wait for their turn: some three seconds. More are refused."""
 
 
-class TooManyLooks(NotDone):
+SOON_SECONDS = 5.0
+
+
+class TooManyLooks(NotNow):
     """So many passwords wait to be looked at that nobody should wait for another one."""
 
     def __init__(self) -> None:
-        super().__init__("many people log in just now: try again in a few seconds")
+        super().__init__("many people log in just now: try again in a few seconds", SOON_SECONDS)
 
 
 class Looks:

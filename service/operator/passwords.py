@@ -1,6 +1,6 @@
 """Passwords of users: argon2id with the defaults of argon2-cffi, 64 MiB for each look.
 
-A look takes some 50 ms of a core. `Looks` lets few run at once, so that logins exhaust neither
+A look takes some 0.2 s of a core. `Looks` lets few run at once, so that logins exhaust neither
 memory nor the threads of a process.
 """
 
@@ -30,8 +30,8 @@ NOBODYS = (
 """The hash of no password: who is not known takes as long as who is. It costs what ours cost."""
 
 AT_ONCE = 2
-WAIT_MOST = 100
-"""Looks that wait for their turn: some three seconds. More are refused."""
+WAIT_MOST = 50
+"""Looks that wait for their turn, or run: some five seconds. More are refused."""
 
 
 SOON_SECONDS = 5.0

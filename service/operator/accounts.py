@@ -38,6 +38,14 @@ class NotDone(Exception):
     """What was asked cannot be; the text says why and what to do instead."""
 
 
+class NotNow(NotDone):
+    """What was asked was asked too often; it can be in so many `seconds`."""
+
+    def __init__(self, text: str, seconds: float) -> None:
+        super().__init__(text)
+        self.seconds = seconds
+
+
 @dataclass(frozen=True, slots=True)
 class KeptAccount:
     """An account; `keys` of it work now. `main` is there from the beginning.

@@ -24,7 +24,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from pymongo import ReturnDocument
 
-from service.operator.accounts import NotDone
+from service.operator.accounts import NotNow
 from service.operator.connections import Collections
 from service.operator.keys import digest
 from service.worker.results.database import Document
@@ -61,12 +61,8 @@ BOUNDS = {
 }
 
 
-class TooOften(NotDone):
-    """It was tried too often; `seconds` until it may be tried again."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"this was tried too often: try again in {seconds / 60:.0f} minutes")
-        self.seconds = seconds
+class TooOften(NotNow):
+    """It was tried too often."""
 
 
 def count_attempt(stores: Collections, what: Attempt, email: str, address: str = "") -> None:
@@ -79,7 +75,8 @@ def count_attempt(stores: Collections, what: Attempt, email: str, address: str =
         found = _count(stores, name, seconds)
         if found["count"] > most:
             left = (found["until"] - dt.datetime.now(dt.UTC)).total_seconds()
-            raise TooOften(max(1.0, left))
+            minutes = max(1, round(left / 60))
+            raise TooOften(f"this was tried too often: try again in {minutes} minutes", left)
 
 
 def give_back(stores: Collections, what: Attempt, email: str, address: str) -> None:

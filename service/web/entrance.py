@@ -36,9 +36,9 @@ Ask = Callable[[Collections, Config, str], None]
 
 
 def own_path(text: str) -> str:
-    """Read where a login goes on: a path of ours, else the first page.
+    """Read where a login goes on: a path of this service, else the first page.
 
-    Browsers take two slashes, a backslash among them, for another site, as tabs within are no text.
+    Browsers take two slashes for another site, with a backslash for each, and drop tabs.
     """
     is_plain = text.isascii() and text.isprintable() and not set(text) & {"\\", " "}
     is_path = text.startswith("/") and not text.startswith("//")

@@ -260,7 +260,7 @@ async def test_a_form_of_another_site_logs_nobody_in_nor_out(
         ("/" + "x" * 2_000, "/"),
     ],
 )
-def test_a_login_goes_on_at_a_path_of_ours_alone(text: str, path: str) -> None:
+def test_a_login_goes_on_at_a_path_of_this_service_alone(text: str, path: str) -> None:
     assert own_path(text) == path
 
 

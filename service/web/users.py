@@ -26,6 +26,7 @@ from service.web.entrance import fields_of
 from service.web.frame import Frame, Page, see_other
 from service.web.settings import OWNERS, Question, ask, show
 from service.web.visitors import Visitor
+from service.web.writing import part
 
 USERS = "/settings/users"
 
@@ -53,6 +54,7 @@ class UserPages:
             Page("GET", USERS, self._listed, OWNERS),
             Page("POST", USERS, self._invite, OWNERS),
             Page("POST", invitation, self._withdraw, OWNERS),
+            Page("GET", one, self._show_one, OWNERS),
             Page("POST", f"{one}/role", self._set_role, OWNERS),
             Page("POST", f"{one}/sign-out", self._sign_out, OWNERS),
             Page("POST", f"{one}/password", self._give_link, OWNERS),
@@ -108,10 +110,15 @@ class UserPages:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such invitation: it may be used")
         return see_other(USERS, done=f"The invitation of {email} is withdrawn.")
 
+    async def _show_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        user = await self._user(request, visitor)
+        return show(self._frame, request, visitor, "user", user=user, roles=ROLES)
+
     async def _set_role(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         role = _role((await fields_of(request))["role"])
         user = await self._act(request, visitor, users.set_role, role)
-        return see_other(USERS, done=f"{user.email} is {role} now.")
+        is_own = user.email == visitor.email  # who is no owner any more sees no users
+        return see_other("/settings" if is_own else USERS, done=f"{user.email} is {role} now.")
 
     async def _sign_out(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         user = await self._act(request, visitor, users.sign_out)
@@ -131,7 +138,7 @@ class UserPages:
             f"All sessions of {user.email} end. The keys and links of the account stay.",
             request.path,
             "Remove the user",
-            USERS,
+            f"{USERS}/{part(user.email)}",
         )
         return ask(self._frame, request, visitor, question)
 

@@ -35,6 +35,7 @@ from service.observe.log import emit_unexpected
 from service.operator.accounts import NotDone, NotNow
 from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
+from service.operator.parcels import Narrow
 from service.operator.put import read_posted
 from service.operator.services import BadWish, NoKeys, UnknownService
 from tracking.errors import MalformedJob, StoreError
@@ -199,6 +200,8 @@ def _not_done(error: NotDone) -> Problem:
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
         case NoKeys():
             return come_later(f"{error}")
+        case Narrow():
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
     return Problem(HTTPStatus.CONFLICT, f"{error}")
 
 

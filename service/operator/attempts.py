@@ -7,6 +7,7 @@ attempt    may be made, in 15 minutes or an hour
 `sign-up`  5 and 20 times in an hour, of which each has a mail sent
 `reset`    5 and 20 times in an hour, in the same way
 `invite`   100 times in an hour by an account, in the place of an e-mail
+`mail`     10 times in an hour by an account: a test of where its alerts go
 ========== ======================================================================================
 
 An e-mail or an address counts under the first digits of its SHA-256, so there are some 400,000
@@ -23,7 +24,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from pymongo import ReturnDocument
 
-from service.operator.accounts import NotDone
+from service.operator.accounts import NotNow
 from service.operator.connections import Collections
 from service.operator.keys import digest
 from service.worker.results.database import Document
@@ -39,6 +40,7 @@ class Attempt(StrEnum):
     SIGN_UP = "sign-up"
     RESET = "reset"
     INVITE = "invite"
+    TEST_MAIL = "mail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,12 @@ BOUNDS = {
     Attempt.SIGN_UP: Bound(5, 20, 3_600),
     Attempt.RESET: Bound(5, 20, 3_600),
     Attempt.INVITE: Bound(100, 0, 3_600),
+    Attempt.TEST_MAIL: Bound(10, 0, 3_600),
 }
 
 
-class TooOften(NotDone):
-    """It was tried too often; `seconds` until it may be tried again."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"this was tried too often: try again in {seconds / 60:.0f} minutes")
-        self.seconds = seconds
+class TooOften(NotNow):
+    """It was tried too often."""
 
 
 def count_attempt(stores: Collections, what: Attempt, email: str, address: str = "") -> None:
@@ -76,7 +75,8 @@ def count_attempt(stores: Collections, what: Attempt, email: str, address: str =
         found = _count(stores, name, seconds)
         if found["count"] > most:
             left = (found["until"] - dt.datetime.now(dt.UTC)).total_seconds()
-            raise TooOften(max(1.0, left))
+            minutes = max(1, round(left / 60))
+            raise TooOften(f"this was tried too often: try again in {minutes} minutes", left)
 
 
 def give_back(stores: Collections, what: Attempt, email: str, address: str) -> None:
@@ -86,7 +86,7 @@ def give_back(stores: Collections, what: Attempt, email: str, address: str) -> N
 
 
 def _places(what: Attempt, email: str, address: str) -> dict[str, int]:
-    """Name where it counts, and how often it may there; of an act of an account there is no address."""
+    """Name where it counts, and how often it may there; acts of accounts have no address."""
     bound = BOUNDS[what]
     by_email = {f"{what}:email:{digest(email)[:DIGITS]}": bound.email}
     if not address:

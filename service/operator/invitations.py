@@ -91,6 +91,23 @@ def invite(stores: Collections, who: Operator, email: str, account: Account, rol
         return make_link(stores, Invitation(Purpose.INVITE, email, account, role))
 
 
+def invited(stores: Collections, account: Account) -> list[Invitation]:
+    """List whom an account has invited, while their links last."""
+    begins = f"{Purpose.INVITE}:{account}"
+    own = {"$gt": f"{begins}:", "$lt": f"{begins};"}  # `;` comes behind `:`
+    lasting: Document = {"_id": own, "ends_at": {"$gt": dt.datetime.now(dt.UTC)}}
+    return list(map(_read, stores.invitations.find(lasting).sort("_id")))
+
+
+def withdraw(stores: Collections, who: Operator, account: Account, email: str) -> bool:
+    """End an invitation; False where there is none."""
+    target = {"user": email, "account": account}
+    with recorded(stores.audit, who, "user withdraw", target) as outcome:
+        wanted = {"_id": f"{Purpose.INVITE}:{account}:{email}"}
+        outcome["withdrawn"] = gone = stores.invitations.delete_one(wanted).deleted_count
+        return bool(gone)
+
+
 def password_link(stores: Collections, who: Operator, email: str) -> str:
     """Give a user a link to choose a password by; gives what it ends in. Raises NotDone."""
     with recorded(stores.audit, who, "user password-link", {"user": email}):

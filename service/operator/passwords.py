@@ -1,6 +1,6 @@
 """Passwords of users: argon2id with the defaults of argon2-cffi, 64 MiB for each look.
 
-A look takes some 50 ms of a core. `Looks` lets few run at once, so that logins exhaust neither
+A look takes some 0.2 s of a core. `Looks` lets few run at once, so that logins exhaust neither
 memory nor the threads of a process.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from service.operator.accounts import NotDone
+from service.operator.accounts import NotDone, NotNow
 from service.worker.results.database import in_thread
 
 T = TypeVar("T")
@@ -30,15 +30,18 @@ NOBODYS = (
 """The hash of no password: who is not known takes as long as who is. It costs what ours cost."""
 
 AT_ONCE = 2
-WAIT_MOST = 100
-"""Looks that wait for their turn: some three seconds. More are refused."""
+WAIT_MOST = 50
+"""Looks that wait for their turn, or run: some five seconds. More are refused."""
 
 
-class TooManyLooks(NotDone):
+SOON_SECONDS = 5.0
+
+
+class TooManyLooks(NotNow):
     """So many passwords wait to be looked at that nobody should wait for another one."""
 
     def __init__(self) -> None:
-        super().__init__("many people log in just now: try again in a few seconds")
+        super().__init__("many people log in just now: try again in a few seconds", SOON_SECONDS)
 
 
 class Looks:

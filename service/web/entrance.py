@@ -10,6 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
 
@@ -35,9 +36,9 @@ Ask = Callable[[Collections, Config, str], None]
 
 
 def own_path(text: str) -> str:
-    """Read where a login goes on: a path of ours, else the first page.
+    """Read where a login goes on: a path of this service, else the first page.
 
-    Browsers take `//host` and `/\\host` for another site, also with tabs or line ends within.
+    Browsers take two slashes for another site, with a backslash for each, and drop tabs.
     """
     is_plain = text.isascii() and text.isprintable() and not set(text) & {"\\", " "}
     is_path = text.startswith("/") and not text.startswith("//")
@@ -114,7 +115,8 @@ class Entrance:
     async def _show_link(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Ask for a password. To look uses no link: programs look at links in mails."""
         self._asking(request)
-        return self._link_page(request, visitor, await self._link(request))
+        found = await self._link(request)
+        return self._page(request, visitor, "welcome", found=found, email="")
 
     async def _use_link(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         asking, form = self._asking(request), await fields_of(request)
@@ -124,13 +126,14 @@ class Entrance:
             used = (invitations.accept, self._stores, token, form["email"], password)
             user = await self._looks.run(*used)
         except NotDone as error:
-            more = {"email": form["email"], "wrong": f"{error}"}
-            return self._link_page(request, visitor, found, **more)
+            values = {"found": found, "email": form["email"]}
+            return self._page(request, visitor, "welcome", f"{error}", **values)
         text = await in_thread(sessions.open_session_of, self._stores, user.email)
         return await self._let_in(request, asking, text or "", FIRST_PAGE)
 
     async def _show_password(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        return self._password_page(request, visitor)
+        self._asking(request)
+        return self._page(request, visitor, "password")
 
     async def _change_password(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Change the visitor's own password: all sessions end, and a new one opens here."""
@@ -141,7 +144,7 @@ class Entrance:
             changed = (users.change_password, self._stores, visitor.operator, form["old"])
             await self._looks.run(*changed, chosen(form))
         except NotDone as error:
-            return self._password_page(request, visitor, wrong=f"{error}")
+            return self._page(request, visitor, "password", f"{error}")
         await in_thread(give_back, *attempt)
         text = await in_thread(sessions.open_session_of, self._stores, visitor.email)
         return await self._let_in(request, asking, text or "", FIRST_PAGE)
@@ -153,15 +156,14 @@ class Entrance:
             self._asking(request)
             if not await self._visitors.any_user():
                 return self._frame.nobody(request)
-            return self._frame.render(request, visitor, "entrance/ask.html", wrong="")
+            return self._page(request, visitor, "ask")
 
         async def post(request: web.Request, visitor: Visitor) -> web.StreamResponse:
             asking, form = self._asking(request), await fields_of(request)
             try:
                 email = users.email_of(form["email"])
             except NotDone as error:
-                values = {"status": HTTPStatus.UNPROCESSABLE_ENTITY, "wrong": f"{error}"}
-                return self._frame.render(request, visitor, "entrance/ask.html", **values)
+                return self._page(request, visitor, "ask", f"{error}")
             await in_thread(count_attempt, self._stores, what, email, asking.address)
             self._in_background(ask, email)
             return see_other("/sent")
@@ -223,31 +225,16 @@ class Entrance:
         self, request: web.Request, visitor: Visitor, where: str, email: str = "", wrong: str = ""
     ) -> web.Response:
         has_mail, signs_up = bool(self._config.mail.host), self._config.web.sign_up != "closed"
-        values = {"where": where, "email": email, "wrong": wrong, "status": _status(wrong)}
-        values |= {"has_mail": has_mail, "signs_up": signs_up}
-        return self._frame.render(request, visitor, "entrance/login.html", **values)
+        values = {"where": where, "email": email, "has_mail": has_mail, "signs_up": signs_up}
+        return self._page(request, visitor, "login", wrong, **values)
 
-    def _link_page(
-        self,
-        request: web.Request,
-        visitor: Visitor,
-        found: Invitation,
-        email: str = "",
-        wrong: str = "",
+    def _page(
+        self, request: web.Request, visitor: Visitor, name: str, wrong: str = "", **values: Any
     ) -> web.Response:
-        values = {"found": found, "email": email, "wrong": wrong, "least": LEAST_CHARACTERS}
-        values["status"] = _status(wrong)
-        return self._frame.render(request, visitor, "entrance/welcome.html", **values)
-
-    def _password_page(
-        self, request: web.Request, visitor: Visitor, wrong: str = ""
-    ) -> web.Response:
-        values = {"wrong": wrong, "least": LEAST_CHARACTERS, "status": _status(wrong)}
-        return self._frame.render(request, visitor, "entrance/password.html", **values)
-
-
-def _status(wrong: str) -> HTTPStatus:
-    return HTTPStatus.FORBIDDEN if wrong else HTTPStatus.OK
+        """Write a page with a form, and above it what is wrong with what was sent."""
+        status = HTTPStatus.FORBIDDEN if wrong else HTTPStatus.OK
+        values |= {"wrong": wrong, "least": LEAST_CHARACTERS}
+        return self._frame.render(request, visitor, f"entrance/{name}.html", status, **values)
 
 
 async def fields_of(request: web.Request) -> Mapping[str, str]:

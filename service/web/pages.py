@@ -20,6 +20,9 @@ from service.observe.log import emit
 from service.web import assets
 from service.web.entrance import Entrance
 from service.web.frame import Entry, Frame, Page
+from service.web.keys import KeyPages, LinkPages
+from service.web.settings import Settings
+from service.web.users import UserPages
 from service.web.visitors import Visitor, Visitors
 from tracking.errors import ResultsDown
 
@@ -48,6 +51,8 @@ async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     frame = Frame(Visitors(backing.config, backing.operations.stored.stores), ENTRIES)
     entrance = Entrance(frame)
     pages = [*Welcome(frame).pages(), *entrance.pages()]
+    pages += [*Settings(frame).pages(), *UserPages(frame).pages()]
+    pages += [*KeyPages(frame).pages(), *LinkPages(frame, backing).pages()]
     with contextlib.suppress(ResultsDown):  # somebody sees it on the pages
         if not await frame.visitors.any_user():
             emit(Event.NO_USER, fix="Run `python worker.py user add --first`, which prints a link.")

@@ -38,9 +38,11 @@ def text_of(account: Account) -> str:
 
 def plant(service: Service) -> None:
     """Store them; returns once a worker has asked the courier for the parcels."""
-    for account in NUMBERS:
+    keys = {each: add_key(service.stores, Operator(), each, OF_ACCOUNTS).text for each in NUMBERS}
+    for account, key in keys.items():
+        _wait_until_known(service.stranger(), key)
         service.person("viewer", account)
-        _plant_for(service, account)
+        _plant_for(service, account, key)
     _put_malformed(service)
     wanted = {"slug": SLUG, "checkpoints.message": MARKUP}
     tracking, deadline = service.stores.tracking, time.monotonic() + PATIENCE_SECONDS
@@ -49,9 +51,8 @@ def plant(service: Service) -> None:
         time.sleep(0.05)
 
 
-def _plant_for(service: Service, account: Account) -> None:
+def _plant_for(service: Service, account: Account, key: str) -> None:
     text, stores = text_of(account), service.stores
-    key = add_key(stores, Operator(), account, OF_ACCOUNTS).text
     parcel = {
         "slug": SLUG,
         "tracking_number": NUMBERS[account],
@@ -78,13 +79,18 @@ def _plant_for(service: Service, account: Account) -> None:
     store_attempt(stores, delivery, 1, failure=text, excerpt=text)
 
 
-def _post(person: Person, key: str, path: str, body: dict[str, Any]) -> None:
-    """Post what a program would, as soon as the key is known."""
-    headers = {"as_api_key": key, "Content_Type": "application/json"}
+def _wait_until_known(person: Person, key: str) -> None:
+    """Return once the key opens, and no request without one does."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (answer := person.ask("POST", path, json.dumps(body).encode(), headers)).status == 401:
-        assert time.monotonic() < deadline, answer.text
-        time.sleep(0.2)
+    while [person.get("/v1/links", as_api_key=each).status for each in ("", key)] != [401, 200]:
+        assert time.monotonic() < deadline, "the key is known"
+        time.sleep(0.1)
+
+
+def _post(person: Person, key: str, path: str, body: dict[str, Any]) -> None:
+    """Post what a program would."""
+    headers = {"as_api_key": key, "Content_Type": "application/json"}
+    answer = person.ask("POST", path, json.dumps(body).encode(), headers)
     assert answer.status in {200, 201}, answer.text
 
 

@@ -148,9 +148,9 @@ def _in_time() -> Iterator[None]:
 
 def exported(stores: Collections, which: Which) -> Iterator[str]:
     """Write all that agree as CSV, some rows at a time. Raises PyMongoError."""
-    yield _written([COLUMNS])
+    yield written([COLUMNS])
     for found in every(stores, which, SUMMARY):
-        yield _written(map(_cells, _rows(stores, which.account, found)))
+        yield written(map(_cells, _rows(stores, which.account, found)))
 
 
 def _cells(row: Row) -> Iterator[str]:
@@ -163,12 +163,12 @@ def _cells(row: Row) -> Iterator[str]:
         yield value.isoformat() if isinstance(value, dt.datetime) else str(value or "")
 
 
-def _written(rows: Iterable[Iterable[str]]) -> str:
+def written(rows: Iterable[Iterable[str]]) -> str:
+    """Write rows of CSV of which no spreadsheet takes a text for a formula."""
     text = io.StringIO()
-    csv.writer(text).writerows(map(plain, row) for row in rows)
+    csv.writer(text).writerows(map(_plain, row) for row in rows)
     return text.getvalue()
 
 
-def plain(cells: Iterable[str]) -> list[str]:
-    """Let no spreadsheet take a text for a formula."""
+def _plain(cells: Iterable[str]) -> list[str]:
     return [f"'{each}" if each.startswith(_FORMULA) else each for each in cells]

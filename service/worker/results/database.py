@@ -163,6 +163,8 @@ class Collections:
     shipments: Collection[Document]
     """What accounts say of parcels."""
     links: Collection[Document]
+    imports: Collection[Document]
+    """Tables that accounts uploaded, and their rows."""
     services: Collection[Document]
     """Destinations of webhooks."""
     events: Collection[Document]

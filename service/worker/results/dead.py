@@ -9,8 +9,10 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import pymongo
 from pymongo import ASCENDING, DESCENDING
 from pymongo.collection import Collection
+from pymongo.errors import PyMongoError
 
 from service.worker.results.connection import CONFIRM_SECONDS, Batches, Store, patiently
 from service.worker.results.database import Document, Refusal, log_refused
@@ -25,6 +27,9 @@ MAX_BODY_BYTES = 4_096
 
 MAX_DETAIL_BYTES = 1_024
 MAX_NAME_BYTES = 100
+
+COUNT_SECONDS = 0.5
+"""A person waits for a count, and asks for less then."""
 
 _NEWEST_FIRST = [("at", DESCENDING), ("_id", DESCENDING)]
 
@@ -134,6 +139,17 @@ def records_of(dead: Collection[Document], server: str, jobs: Iterable[int]) -> 
 def is_about(document: Document, body: bytes) -> bool:
     """Whether a record that names a job's id is of this job, and not of one before it."""
     return body_in(document) == body[:MAX_BODY_BYTES]
+
+
+def count(dead: Collection[Document], wanted: Filter, most: int) -> int | None:
+    """Count the records that are meant, `most` at most; None where that takes COUNT_SECONDS."""
+    try:
+        with pymongo.timeout(COUNT_SECONDS):
+            return dead.count_documents(wanted.query(), limit=most)
+    except PyMongoError as error:
+        if error.timeout:
+            return None
+        raise
 
 
 def delete(dead: Collection[Document], wanted: Filter) -> int:

@@ -24,8 +24,10 @@ from service.worker.results.parcel_lists import (
     TooMuch,
     Which,
     counted,
+    delivered_since,
     every,
     listed,
+    overdue,
 )
 from service.worker.results.queries import COUNTED_MOST
 from service.worker.results.shipments import spoken_of
@@ -136,6 +138,24 @@ def counts_of(stores: Collections, account: Account) -> Counts:
     """Count an account's parcels by tag. Raises Narrow, PyMongoError."""
     with _in_time():
         return Counts(counted(stores.tracking, account), stored_now())
+
+
+class Today(NamedTuple):
+    """How many parcels were delivered today (UTC) or are overdue, each up to COUNTED_MOST."""
+
+    delivered: int
+    overdue: int
+
+
+def today_of(stores: Collections, account: Account) -> Today:
+    """Count what was delivered today, and what is overdue. Raises Narrow, PyMongoError."""
+    now = stored_now()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    with _in_time():
+        return Today(
+            delivered_since(stores.tracking, account, midnight),
+            overdue(stores.tracking, account, now),
+        )
 
 
 @contextmanager

@@ -45,6 +45,7 @@ account's parcels, and when nobody was told of changes."""
 
 BY_UPDATE = ("account", "tag", "updated_at", "_id")
 BY_CREATION = ("account", "created_at", "_id")
+BY_EXPECTATION = ("account", "expected_delivery")
 """The indexes of `tracking` by which an account's parcels are listed and counted."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -362,6 +363,7 @@ def _of_tracking(names: Names) -> Sequence[Index]:
         Index(("updated_at", "_id")),
         Index(BY_UPDATE),
         Index(BY_CREATION),
+        Index(BY_EXPECTATION, {"active": True, "expected_delivery": {"$gt": ""}}),
         Index(
             ("updated_at",),
             {"active": False, **NONE_UNTOLD},

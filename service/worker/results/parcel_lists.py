@@ -35,7 +35,14 @@ from pymongo import ASCENDING, DESCENDING
 from pymongo.collection import Collection
 from pymongo.errors import ExecutionTimeout, NetworkTimeout, OperationFailure
 
-from service.worker.results.database import BY_CREATION, BY_UPDATE, EPOCH, Collections, Document
+from service.worker.results.database import (
+    BY_CREATION,
+    BY_EXPECTATION,
+    BY_UPDATE,
+    EPOCH,
+    Collections,
+    Document,
+)
 from service.worker.results.document import document_id, parcel_in
 from service.worker.results.queries import COUNTED_MOST, paces_of
 from service.worker.results.shipments import LABEL, searched
@@ -196,6 +203,29 @@ def counted(tracking: Collection[Document], account: Account) -> dict[Tag, int]:
             )["n"]
             for tag in Tag
         }
+
+
+def delivered_since(tracking: Collection[Document], account: Account, at: dt.datetime) -> int:
+    """Count parcels that were delivered since then, up to COUNTED_MOST.
+
+    Where the courier names no time it is that of the answer. Raises TooMuch, PyMongoError.
+    """
+    wanted: Document = {**_whose(account), "tag": Tag.DELIVERED.value, "updated_at": {"$gte": at}}
+    wanted["delivered_at_utc"] = {"$not": {"$lt": at}}
+    with _in_time():
+        hint = _named(BY_UPDATE)
+        return tracking.count_documents(wanted, limit=COUNTED_MOST, hint=hint)
+
+
+def overdue(tracking: Collection[Document], account: Account, at: dt.datetime) -> int:
+    """Count active parcels that were expected on a day before this one, up to COUNTED_MOST.
+
+    As `is_overdue` reads the courier's text. Raises TooMuch, PyMongoError.
+    """
+    days: Document = {"$gt": "", "$lt": f"{at:%Y-%m-%d}"}
+    wanted: Document = {**_whose(account), "active": True, "expected_delivery": days}
+    with _in_time():
+        return tracking.count_documents(wanted, limit=COUNTED_MOST, hint=_named(BY_EXPECTATION))
 
 
 def asked(which: Which) -> tuple[Document, Order, Order]:

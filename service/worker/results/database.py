@@ -45,7 +45,6 @@ account's parcels, and when nobody was told of changes."""
 
 BY_UPDATE = ("account", "tag", "updated_at", "_id")
 BY_CREATION = ("account", "created_at", "_id")
-BY_EXPECTATION = ("account", "expected_delivery")
 """The indexes of `tracking` by which an account's parcels are listed and counted."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -161,6 +160,8 @@ class Collections:
     shipments: Collection[Document]
     """What accounts say of parcels."""
     links: Collection[Document]
+    imports: Collection[Document]
+    """Tables that accounts uploaded, and their rows."""
     services: Collection[Document]
     """Destinations of webhooks."""
     events: Collection[Document]
@@ -363,7 +364,8 @@ def _of_tracking(names: Names) -> Sequence[Index]:
         Index(("updated_at", "_id")),
         Index(BY_UPDATE),
         Index(BY_CREATION),
-        Index(BY_EXPECTATION, {"active": True, "expected_delivery": {"$gt": ""}}),
+        # Overdue ones.
+        Index(("account", "expected_delivery"), {"active": True, "expected_delivery": {"$gt": ""}}),
         Index(
             ("updated_at",),
             {"active": False, **NONE_UNTOLD},

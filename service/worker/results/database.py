@@ -369,6 +369,8 @@ def _of_tracking(names: Names) -> Sequence[Index]:
         Index(("updated_at", "_id")),
         Index(BY_UPDATE),
         Index(BY_CREATION),
+        # Overdue ones.
+        Index(("account", "expected_delivery"), {"active": True, "expected_delivery": {"$gt": ""}}),
         Index(
             ("updated_at",),
             {"active": False, **NONE_UNTOLD},

@@ -15,6 +15,7 @@ slugs    slug → name of a limit → what holds for it; null: no such quota, wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 from pymongo import ReturnDocument
@@ -31,12 +32,22 @@ SETTABLE = ("per_second", "concurrent", "per_hour", "per_day", "together")
 QUOTAS = ("per_hour", "per_day")
 """Of these: which a courier may also be without."""
 
+CALLS_A_DAY = "calls_a_day"
+"""The member of an account's document that says how many calls it may have a day."""
+
 _ID = {"_id": "limits"}
 
 
 def read_changes(limits: Collection[Document]) -> Changes:
     """Read the limits that are set. An entry that cannot hold is left out: a person wrote it."""
     return _changes_in(limits.find_one(_ID) or {})
+
+
+def read_rules(limits: Collection[Document], accounts: Collection[Document]) -> Changes:
+    """Read all that goes by the revision: the limits, and after them the accounts' quotas."""
+    changes, wanted = read_changes(limits), {CALLS_A_DAY: {"$gte": 1}}
+    found = accounts.find(wanted | {"removed_at": {"$exists": False}}, {CALLS_A_DAY: 1})
+    return replace(changes, quotas={each["_id"]: int(each[CALLS_A_DAY]) for each in found})
 
 
 def set_limits(limits: Collection[Document], slug: str, values: Own) -> Changes:

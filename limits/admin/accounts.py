@@ -54,7 +54,7 @@ class AccountQuotas:
         """How many calls each account that has a quota had on this day (UTC)."""
         with redis_asked():
             told = await self._redis.hgetall(keys.ACCOUNT_CALLS)
-        return {Account(account): int(calls) for account, calls in told.items()}
+        return {Account(str(account)): int(calls) for account, calls in told.items()}
 
 
 async def older_workers(redis: Redis) -> list[str]:

@@ -1,7 +1,7 @@
 """The files that pages load, and the policy that lets browsers load nothing else.
 
-They are our style and script, and htmx as its packages have it. No other host is asked for anything. What stands in `static/vendor` comes from the npm packages that
-`versions.json` names, byte for byte.
+They are our style and script, and htmx as its packages have it: no other host is asked for any.
+What stands in `static/vendor` is of the npm packages that `versions.json` names, byte for byte.
 """
 
 from __future__ import annotations

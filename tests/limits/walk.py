@@ -269,6 +269,12 @@ class Walk(Sender):
     def the_rules_are_changed(self, most: int) -> None:
         self.answer_together(most)
 
+    @initialize(quotas=st.lists(st.sampled_from([None, None, 1, 2, 4]), min_size=3, max_size=3))
+    def some_accounts_may_have_so_many_calls_a_day(self, quotas: list[int | None]) -> None:
+        for account, calls in zip((MAIN, "shop", "other"), quotas, strict=True):
+            if calls is not None:
+                self.redis.hset(ACCOUNT_QUOTAS, account, calls)
+
     @rule(account=st.sampled_from([MAIN, "shop", "other"]), calls=st.integers(0, 2))
     def an_account_may_have_so_many_calls_more(self, account: str, calls: int) -> None:
         self.flush()

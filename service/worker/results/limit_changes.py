@@ -24,6 +24,7 @@ from pymongo.collection import Collection
 from limits.rules import Changes, Own
 from service.config.schema import SlugLimits
 from service.observe.log import emit_unexpected
+from service.worker.results.account_quotas import calls_of, read_quotas
 from service.worker.results.database import Document
 
 SETTABLE = ("per_second", "concurrent", "per_hour", "per_day", "together")
@@ -31,9 +32,6 @@ SETTABLE = ("per_second", "concurrent", "per_hour", "per_day", "together")
 
 QUOTAS = ("per_hour", "per_day")
 """Of these: which a courier may also be without."""
-
-CALLS_A_DAY = "calls_a_day"
-"""The member of an account's document that says how many calls it may have a day."""
 
 _ID = {"_id": "limits"}
 
@@ -45,9 +43,8 @@ def read_changes(limits: Collection[Document]) -> Changes:
 
 def read_rules(limits: Collection[Document], accounts: Collection[Document]) -> Changes:
     """Read all that goes by the revision: the limits, and after them the accounts' quotas."""
-    changes, wanted = read_changes(limits), {CALLS_A_DAY: {"$gte": 1}}
-    found = accounts.find(wanted | {"removed_at": {"$exists": False}}, {CALLS_A_DAY: 1})
-    return replace(changes, quotas={each["_id"]: int(each[CALLS_A_DAY]) for each in found})
+    changes, quotas = read_changes(limits), read_quotas(accounts)
+    return replace(changes, quotas=calls_of(quotas))
 
 
 def set_limits(limits: Collection[Document], slug: str, values: Own) -> Changes:

@@ -15,8 +15,6 @@ from service.config.address import is_loopback
 from service.config.schema import Config
 from service.http.exchange import Route
 from service.http.serve import Backing
-from service.observe.events import Event
-from service.observe.log import emit
 from service.web import assets
 from service.web.entrance import Entrance
 from service.web.frame import Entry, Frame, Page
@@ -24,7 +22,6 @@ from service.web.keys import KeyPages, LinkPages
 from service.web.settings import Settings
 from service.web.users import UserPages
 from service.web.visitors import Visitor, Visitors
-from tracking.errors import ResultsDown
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("Overview", "/"),
@@ -53,9 +50,7 @@ async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     pages = [*Welcome(frame).pages(), *entrance.pages()]
     pages += [*Settings(frame).pages(), *UserPages(frame).pages()]
     pages += [*KeyPages(frame).pages(), *LinkPages(frame, backing).pages()]
-    with contextlib.suppress(ResultsDown):  # somebody sees it on the pages
-        if not await frame.visitors.any_user():
-            emit(Event.NO_USER, fix="Run `python worker.py user add --first`, which prints a link.")
+    await entrance.announce()
     try:
         yield [*assets.routes(), *frame.routes(pages)]
     finally:

@@ -177,6 +177,8 @@ def problem_of(error: Exception, name: str) -> Problem:
             return Problem(status, _DETAILS.get(status, error.reason), headers)
         case StoreError():
             return come_later(f"{error}")
+        case Narrow():
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
         case NotDone():
             return _not_done(error)
     emit_unexpected(error, request=name)
@@ -200,8 +202,6 @@ def _not_done(error: NotDone) -> Problem:
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
         case NoKeys():
             return come_later(f"{error}")
-        case Narrow():
-            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
     return Problem(HTTPStatus.CONFLICT, f"{error}")
 
 

@@ -9,15 +9,14 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-import pymongo
 from pymongo import ASCENDING, DESCENDING
 from pymongo.collection import Collection
-from pymongo.errors import PyMongoError
 
 from service.worker.results.connection import CONFIRM_SECONDS, Batches, Store, patiently
 from service.worker.results.database import Document, Refusal, log_refused
 from service.worker.results.document import body_in, clean, text_of
 from service.worker.results.forgetting import Written, withdraw
+from service.worker.results.queries import count_in_time
 from service.worker.results.refused import insert_each
 from tracking.call import DeadLetter
 from tracking.request import MAIN, NAME, Account
@@ -27,9 +26,6 @@ MAX_BODY_BYTES = 4_096
 
 MAX_DETAIL_BYTES = 1_024
 MAX_NAME_BYTES = 100
-
-COUNT_SECONDS = 0.5
-"""A person waits for a count, and asks for less then."""
 
 _NEWEST_FIRST = [("at", DESCENDING), ("_id", DESCENDING)]
 
@@ -142,14 +138,8 @@ def is_about(document: Document, body: bytes) -> bool:
 
 
 def count(dead: Collection[Document], wanted: Filter, most: int) -> int | None:
-    """Count the records that are meant, `most` at most; None where that takes COUNT_SECONDS."""
-    try:
-        with pymongo.timeout(COUNT_SECONDS):
-            return dead.count_documents(wanted.query(), limit=most)
-    except PyMongoError as error:
-        if error.timeout:
-            return None
-        raise
+    """Count the records that are meant, as `count_in_time`."""
+    return count_in_time(dead, wanted.query(), most)
 
 
 def delete(dead: Collection[Document], wanted: Filter) -> int:

@@ -17,6 +17,9 @@ from service.http.exchange import Route
 from service.http.serve import Backing
 from service.web import assets
 from service.web.frame import Entry, Frame, Page
+from service.web.imports import Imports
+from service.web.parcel import OneParcel
+from service.web.parcels import Parcels
 from service.web.visitors import Visitor, Visitors
 
 ENTRIES: tuple[Entry, ...] = (
@@ -42,7 +45,12 @@ def wanted(config: Config, listen: str) -> bool:
 async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     """Open all pages for the `with` block."""
     frame = Frame(Visitors(backing.config, backing.operations.stored.stores), ENTRIES)
-    pages = [*Welcome(frame).pages()]
+    pages = [
+        *Welcome(frame).pages(),
+        *Parcels(frame, backing).pages(),
+        *Imports(frame, backing).pages(),
+        *OneParcel(frame, backing).pages(),
+    ]
     yield [*assets.routes(), *frame.routes(pages)]
 
 

@@ -143,13 +143,13 @@ def setting_of(text: str) -> tuple[str, str]:
 def _set_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     name, value = setting_of(options.setting)
     if name == "alerts":
-        accounts.set_alerts(stores, options.name, value)
+        accounts.set_alerts(stores, audit.Operator(), options.name, value)
         where = f"go to {value}" if value else "go to nobody by mail"
         words = f"alerts about the webhooks of {options.name} {where}"
         told: object = value or None
     else:
         told = days = int(value) if value else None
-        accounts.set_inbox_keep_days(stores, options.name, days)
+        accounts.set_inbox_keep_days(stores, audit.Operator(), options.name, days)
         kept = f"for {days} days" if days else "as long as [webhooks] inbox_keep_days says"
         words = f"relayed requests of {options.name} are kept {kept} after their end"
     tell({"account": options.name, name: told}, words, as_json=options.json)
@@ -176,9 +176,8 @@ def _remove_account(
 
 
 def _add_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    made = accounts.add_key(
-        stores, options.account, tuple(map(keys.Scope, options.scope)), _signing_of(options)
-    )
+    scopes, signing = tuple(map(keys.Scope, options.scope)), _signing_of(options)
+    made = accounts.add_key(stores, audit.Operator(), options.account, scopes, signing)
     return _show(made, f"a key of {options.account}, good for {', '.join(options.scope)}", options)
 
 
@@ -215,7 +214,7 @@ def _list_keys(options: Options, _: schema.Config, stores: connections.Collectio
 
 def _revoke_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     prefix = options.key[: keys.PREFIX_CHARACTERS]
-    accounts.revoke_key(stores, prefix)
+    accounts.revoke_key(stores, audit.Operator(), prefix)
     words = f"{prefix}… has ended; doors notice within 5 s, while MongoDB answers them"
     tell({"key": prefix, "revoked": True}, words, as_json=options.json)
     return Exit.DONE
@@ -223,7 +222,7 @@ def _revoke_key(options: Options, _: schema.Config, stores: connections.Collecti
 
 def _rotate_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     prefix = options.key[: keys.PREFIX_CHARACTERS]
-    made = accounts.rotate_key(stores, prefix, options.keep)
+    made = accounts.rotate_key(stores, audit.Operator(), prefix, options.keep)
     return _show(made, f"the successor of {prefix}…, which ends in {span(options.keep)}", options)
 
 

@@ -34,6 +34,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "Redis held.",
         "account": "Add, list or remove accounts, to which API keys belong.",
         "key": "Add, list, revoke or rotate the API keys of accounts.",
+        "user": "Add, list, invite or remove users of the pages; let them choose passwords.",
         "service": "Make, list, change or remove services: where an account has webhooks sent.",
         "delivery": "List, show, resend or cancel what is sent to services.",
         "inbox": "List, show, resend, edit or delete what other systems sent to relays.",

@@ -14,6 +14,7 @@ import contextlib
 import datetime as dt
 import functools
 import itertools
+import math
 import os
 import re
 import time
@@ -31,12 +32,12 @@ from msgspec.structs import fields
 
 from service.http.backend.operators import read_behind
 from service.observe.log import emit_unexpected
-from service.operator.accounts import NotDone
+from service.operator.accounts import NotDone, NotNow
 from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
 from service.operator.parcels import Narrow
 from service.operator.put import read_posted
-from service.operator.services import BadWish, MadeTooMany, NoKeys, UnknownService
+from service.operator.services import BadWish, NoKeys, UnknownService
 from tracking.errors import MalformedJob, StoreError
 
 RETRY_SECONDS = 5
@@ -196,10 +197,9 @@ def _not_done(error: NotDone) -> Problem:
             return Problem(HTTPStatus.NOT_FOUND, why)
         case BadWish(parameter=name):
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", parameter=name)
-        case MadeTooMany():
-            # The next day begins (UTC), for which services are counted again.
-            seconds = max(86_400 - int(time.time()) % 86_400, RETRY_SECONDS)
-            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", {"Retry-After": f"{seconds}"})
+        case NotNow(seconds=wait):
+            headers = {"Retry-After": f"{max(math.ceil(wait), RETRY_SECONDS)}"}
+            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
         case NoKeys():
             return come_later(f"{error}")
     return Problem(HTTPStatus.CONFLICT, f"{error}")

@@ -27,7 +27,7 @@ from service.worker.results.parcel_lists import (
     every,
     listed,
 )
-from service.worker.results.queries import COUNTED_MOST
+from service.worker.results.queries import COUNTED_MOST, delivered_since, overdue
 from service.worker.results.shipments import spoken_of
 from tracking.checkpoint import Tag
 from tracking.request import Account
@@ -136,6 +136,26 @@ def counts_of(stores: Collections, account: Account) -> Counts:
     """Count an account's parcels by tag. Raises Narrow, PyMongoError."""
     with _in_time():
         return Counts(counted(stores.tracking, account), stored_now())
+
+
+class Today(NamedTuple):
+    """How many parcels were delivered today (UTC) or are overdue, each up to COUNTED_MOST.
+
+    None: MongoDB takes too long to count them.
+    """
+
+    delivered: int | None
+    overdue: int | None
+
+
+def today_of(stores: Collections, account: Account) -> Today:
+    """Count what was delivered today, and what is overdue. Raises PyMongoError."""
+    now = stored_now()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return Today(
+        delivered_since(stores.tracking, account, midnight),
+        overdue(stores.tracking, account, now),
+    )
 
 
 @contextmanager

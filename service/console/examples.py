@@ -62,6 +62,15 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "key list": Usage(("key list acme",)),
         "key revoke": Usage(("key revoke tk_0123456789ab",)),
         "key rotate": Usage(("key rotate tk_0123456789ab --keep 1h",)),
+        "user add": Usage(
+            ("user add --first", "user add anna@example.com --account acme --role owner")
+        ),
+        "user list": Usage(("user list acme --json",)),
+        "user invite": Usage(("user invite ben@example.com --role member --mail",)),
+        "user role": Usage(("user role ben@example.com owner",)),
+        "user remove": Usage(("user remove ben@example.com --yes",), "it was not agreed to"),
+        "user sign-out": Usage(("user sign-out ben@example.com",)),
+        "user password-link": Usage(("user password-link anna@example.com",)),
         "service add": Usage(("service add orders https://shop.example/hooks",)),
         "service list": Usage(("service list",)),
         "service show": Usage(("service show orders",)),
@@ -107,6 +116,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "forget": Usage(("forget usps 9405903699300184125060 --yes",), _SOME),
         "purge": Usage(("purge --dry-run",), _ALL),
         "info": Usage(("info --watch", "info usps")),
+        "list": Usage(("list --tag Exception --age 2d", "list --search order-1042 --json")),
         "events": Usage(("events usps --status ERROR", "events --json")),
         "stats": Usage(("stats usps --last 24h",), "nothing happened in that time"),
         "dead list": Usage(("dead list --slug usps --reason courier_down",)),

@@ -30,7 +30,7 @@ from limits.rules import Rules
 from limits.workers import LIVES_SECONDS
 from service import PROGRAM
 from service.config.schema import Config
-from service.operator.accounts import NotDone, insist_on
+from service.operator.accounts import NotDone, NotNow, insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, redis_of
 from service.operator.relays import new_ingest, seal, test_event
@@ -99,7 +99,7 @@ class ServiceConflict(NotDone):
     """The name is taken, or the account has as many services as it may."""
 
 
-class MadeTooMany(NotDone):
+class MadeTooMany(NotNow):
     """The account made as many services today as it may."""
 
 
@@ -298,7 +298,8 @@ class Services:
         )
         if made >= webhooks.made_a_day:
             why = f"{made} services were made today, as many as an account may make in a day"
-            raise MadeTooMany(f"{why} (`[webhooks] made_a_day`): go on tomorrow, UTC, or reuse one")
+            why += " (`[webhooks] made_a_day`): go on tomorrow, UTC, or reuse one"
+            raise MadeTooMany(why, DAY_SECONDS - time.time() % DAY_SECONDS)
         return {"live": True, "slot": slot, "made_as": f"{today} {made + 1:06}"}
 
     def _end_all(self, which: Document) -> int:

@@ -14,8 +14,8 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv with the locked dependencies
 
-demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the end
-	@exec $(BIN)/python worker.py demo --end-with $$PPID
+demo: $(READY) ## see it work: real servers, made-up couriers, pages, a proof at the end (OPEN=1: until Ctrl-C)
+	@exec $(BIN)/python worker.py demo $(if $(OPEN),--open) --end-with $$PPID
 
 # Three processes test side by side, each with servers of its own, as tests wait for servers much of their time;
 # the tests of a file stay together. What Python compiles is kept, whatever the shell says of that: each process

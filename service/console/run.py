@@ -133,5 +133,12 @@ def run_demo(options: Options) -> int:
     return performance.run(options)
 
 
-ingest_arguments = api_arguments = demo_arguments = add_end_with
+def demo_arguments(parser: Parser) -> None:
+    """Add the arguments of `demo`."""
+    text = "stay up, with requests that go on, until Ctrl-C"
+    parser.add_argument("--open", action="store_true", help=text)
+    add_end_with(parser)
+
+
+ingest_arguments = api_arguments = add_end_with
 run_ingest = run_api

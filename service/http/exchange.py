@@ -35,7 +35,9 @@ from service.observe.log import emit_unexpected
 from service.operator.accounts import NotDone, NotNow
 from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
+from service.operator.parcels import Narrow
 from service.operator.put import read_posted
+from service.operator.quotas import QuotaUsedUp
 from service.operator.services import BadWish, NoKeys, UnknownService
 from tracking.errors import MalformedJob, StoreError
 
@@ -176,6 +178,8 @@ def problem_of(error: Exception, name: str) -> Problem:
             return Problem(status, _DETAILS.get(status, error.reason), headers)
         case StoreError():
             return come_later(f"{error}")
+        case QuotaUsedUp():
+            return used_up(error)
         case NotDone():
             return _not_done(error)
     emit_unexpected(error, request=name)
@@ -199,7 +203,21 @@ def _not_done(error: NotDone) -> Problem:
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
         case NoKeys():
             return come_later(f"{error}")
+        case Narrow():
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
     return Problem(HTTPStatus.CONFLICT, f"{error}")
+
+
+def used_up(error: QuotaUsedUp) -> Problem:
+    """Name the quota that refuses a request, and when it does so no more, where that is known."""
+    allowed, used, resets_at = error.use
+    told: dict[str, Any] = {"quota": error.quota.value, "allowed": allowed, "used": used}
+    if resets_at is None:
+        return Problem(HTTPStatus.FORBIDDEN, f"{error}", **told)
+    seconds = math.ceil((resets_at - dt.datetime.now(dt.UTC)).total_seconds())
+    headers = {"Retry-After": f"{max(1, seconds)}"}
+    told["resets_at"] = resets_at
+    return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers, **told)
 
 
 BODY_MOST = 1 << 20

@@ -7,6 +7,7 @@ attempt    may be made, in 15 minutes or an hour
 `sign-up`  5 and 20 times in an hour, of which each has a mail sent
 `reset`    5 and 20 times in an hour, in the same way
 `invite`   100 times in an hour by an account, in the place of an e-mail
+`mail`     10 times in an hour by an account: a test of where its alerts go
 ========== ======================================================================================
 
 An e-mail or an address counts under the first digits of its SHA-256, so there are some 400,000
@@ -39,6 +40,7 @@ class Attempt(StrEnum):
     SIGN_UP = "sign-up"
     RESET = "reset"
     INVITE = "invite"
+    TEST_MAIL = "mail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ BOUNDS = {
     Attempt.SIGN_UP: Bound(5, 20, 3_600),
     Attempt.RESET: Bound(5, 20, 3_600),
     Attempt.INVITE: Bound(100, 0, 3_600),
+    Attempt.TEST_MAIL: Bound(10, 0, 3_600),
 }
 
 

@@ -25,7 +25,6 @@ from enum import StrEnum
 
 from service.config.schema import Config
 from service.operator.accounts import NotDone, add_account, insist_on
-from service.operator.attempts import Attempt, count_attempt
 from service.operator.audit import Operator, Via, recorded
 from service.operator.connections import Collections
 from service.operator.keys import digest
@@ -83,12 +82,27 @@ def invite(stores: Collections, who: Operator, email: str, account: Account, rol
         if who.account not in {MAIN, account}:
             raise NotDone(f"there is no account {account}")
         insist_on(stores, account)
-        if who.via is Via.WEB:
-            count_attempt(stores, Attempt.INVITE, who.account)
         found = find_user(stores, email)
         if found and found.account == account:
             raise NotDone(f"there is a user {email} already")
         return make_link(stores, Invitation(Purpose.INVITE, email, account, role))
+
+
+def invited(stores: Collections, account: Account) -> list[Invitation]:
+    """List whom an account has invited, while their links last."""
+    begins = f"{Purpose.INVITE}:{account}"
+    own = {"$gt": f"{begins}:", "$lt": f"{begins};"}  # `;` comes behind `:`
+    lasting: Document = {"_id": own, "ends_at": {"$gt": dt.datetime.now(dt.UTC)}}
+    return list(map(_read, stores.invitations.find(lasting).sort("_id")))
+
+
+def withdraw(stores: Collections, who: Operator, account: Account, email: str) -> bool:
+    """End an invitation; False where there is none."""
+    target = {"user": email, "account": account}
+    with recorded(stores.audit, who, "user withdraw", target) as outcome:
+        wanted = {"_id": f"{Purpose.INVITE}:{account}:{email}"}
+        outcome["withdrawn"] = gone = stores.invitations.delete_one(wanted).deleted_count
+        return bool(gone)
 
 
 def password_link(stores: Collections, who: Operator, email: str) -> str:

@@ -15,6 +15,7 @@ be framed, lead elsewhere   `assets.POLICY`; `own_path` reads where a login goes
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import jinja2
 from aiohttp import web
@@ -90,6 +92,7 @@ class Frame:
         self._token = secrets.token_hex(16)
         """Stands for the CSRF token in what is rendered: so a fragment serves many visitors."""
         self._fragments: dict[tuple[str, ...], _Fragment] = {}
+        self._computing: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -151,15 +154,13 @@ class Frame:
 
         async def handler(request: web.Request, visitor: Visitor) -> web.StreamResponse:
             key = (visitor.account, visitor.role, request.path_qs)
-            found = self._fragments.get(key)
-            now = self._clock()
-            if found is None or found.until <= now:
-                html = self.text(request, visitor, template, **await compute(request, visitor))
-                etag = f'"{hashlib.sha256(html.encode()).hexdigest()[:24]}"'
-                found = _Fragment(html, etag, now + LIVE_SECONDS * 0.9)
-                if len(self._fragments) >= LIVE_MOST:
-                    self._fragments.clear()
-                self._fragments[key] = found
+            # Pages that ask while it is computed wait for it.
+            async with self._computing.setdefault(key, asyncio.Lock()):
+                found = self._fragments.get(key)
+                now = self._clock()
+                if found is None or found.until <= now:
+                    html = self.text(request, visitor, template, **await compute(request, visitor))
+                    found = self._keep(key, html, now + LIVE_SECONDS * 0.9)
             if request.headers.get("If-None-Match") == found.etag:
                 return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": found.etag})
             answered = self._answer(found.html, visitor, HTTPStatus.OK)
@@ -167,6 +168,13 @@ class Frame:
             return answered
 
         return Page("GET", path, handler, scope, operators)
+
+    def _keep(self, key: tuple[str, ...], html: str, until: float) -> _Fragment:
+        if len(self._fragments) >= LIVE_MOST:
+            self._fragments.clear()
+        etag = f'"{hashlib.sha256(html.encode()).hexdigest()[:24]}"'
+        self._fragments[key] = found = _Fragment(html, etag, until)
+        return found
 
     def _answer(self, html: str, visitor: Visitor, status: HTTPStatus) -> web.Response:
         text = html.replace(self._token, visitor.csrf)

@@ -18,6 +18,9 @@ from service.http.serve import Backing
 from service.web import assets
 from service.web.entrance import Entrance
 from service.web.frame import Entry, Frame, Page
+from service.web.keys import KeyPages, LinkPages
+from service.web.settings import Settings
+from service.web.users import UserPages
 from service.web.visitors import Visitor, Visitors
 
 ENTRIES: tuple[Entry, ...] = (
@@ -45,6 +48,8 @@ async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     frame = Frame(Visitors(backing.config, backing.operations.stored.stores), ENTRIES)
     entrance = Entrance(frame)
     pages = [*Welcome(frame).pages(), *entrance.pages()]
+    pages += [*Settings(frame).pages(), *UserPages(frame).pages()]
+    pages += [*KeyPages(frame).pages(), *LinkPages(frame, backing).pages()]
     await entrance.announce()
     try:
         yield [*assets.routes(), *frame.routes(pages)]

@@ -12,7 +12,6 @@ from msgspec import structs
 from service.config.schema import Config, Http, Web
 from service.operator import invitations, users
 from service.operator.accounts import NotDone, remove_account
-from service.operator.attempts import BOUNDS, Attempt, TooOften
 from service.operator.audit import Operator, Via
 from service.operator.connections import Collections
 from service.operator.invitations import Invitation, Purpose, accept, find_link
@@ -176,15 +175,6 @@ def test_an_owner_who_invites_does_not_hear_that_another_account_has_the_user(
         accept(stores, token, "", "another horse battery")
     assert open_session(stores, BEN, PASSWORD)
     assert [each.account for each in users.users(stores)] == [MAIN]
-
-
-def test_an_account_invites_so_many_in_an_hour(stores: Collections) -> None:
-    invited(stores)
-    stores.login_attempts.update_one({}, {"$set": {"count": BOUNDS[Attempt.INVITE].email}})
-
-    with pytest.raises(TooOften):
-        invited(stores)
-    assert invitations.invite(stores, HERE, BEN, ACME, Role.VIEWER)
 
 
 def test_a_removed_account_takes_nobody_in(stores: Collections) -> None:

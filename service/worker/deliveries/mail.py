@@ -101,13 +101,26 @@ def note_sent(mails: Collection[Document], name: str, change: Document) -> None:
     mails.update_one({"_id": name}, {"$set": change})
 
 
+class NotTaken(Exception):
+    """The server did not take a mail; the text says why."""
+
+
 async def send(smtp: Mail, mail: Document) -> str:
     """Hand a mail to the server; tells why it was not taken, "" if it was."""
+    try:
+        await hand_over(smtp, mail)
+    except NotTaken as error:
+        return f"{error}"
+    return ""
+
+
+async def hand_over(smtp: Mail, mail: Document, seconds: float = TIMEOUT_SECONDS) -> str:
+    """Hand a mail to the server; gives what it answered. Raises NotTaken."""
     # Many processes have no mail to send.
     import aiosmtplib  # noqa: PLC0415 - see above
 
     try:
-        await aiosmtplib.send(
+        _, answer = await aiosmtplib.send(
             message_of(smtp, mail),
             hostname=smtp.host,
             port=smtp.port,
@@ -115,11 +128,11 @@ async def send(smtp: Mail, mail: Document) -> str:
             start_tls=smtp.tls == "starttls",
             username=smtp.user or None,
             password=smtp.password or None,
-            timeout=TIMEOUT_SECONDS,
+            timeout=seconds,
         )
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"[:500]
-    return ""
+        raise NotTaken(f"{type(error).__name__}: {error}"[:500]) from error
+    return answer
 
 
 def message_of(smtp: Mail, mail: Document) -> EmailMessage:

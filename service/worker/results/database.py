@@ -41,9 +41,14 @@ KEEP_DAYS_INDEX = "keep_days"
 
 KEEP_TOLD_INDEX = "keep_days_told"
 
-OF_BEFORE = frozenset({"next_check_at_1", "active_1_slug_1_next_check_at_1", KEEP_DAYS_INDEX})
-"""Of `tracking`, when couriers took no turns, when their checks had no paces, and when nobody was
-told of changes."""
+_CHECKS = ("active_1_slug_1_next_check_at_1", "active_1_slug_1_check_pace_1_next_check_at_1")
+OF_BEFORE = frozenset({"next_check_at_1", *_CHECKS, "tag_1_slug_1", KEEP_DAYS_INDEX})
+"""Of `tracking`, when couriers took no turns, when their checks had no paces, when nobody listed an
+account's parcels, and when nobody was told of changes."""
+
+BY_UPDATE = ("account", "tag", "updated_at", "_id")
+BY_CREATION = ("account", "created_at", "_id")
+"""The indexes of `tracking` by which an account's parcels are listed and counted."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any check: an index on dates alone needs a bound to compare with."""
@@ -355,12 +360,13 @@ def _of_tracking(names: Names) -> Sequence[Index]:
     return (
         # For re-checks.
         Index(
-            ("active", "slug", "check_pace", "next_check_at"),
+            ("active", "slug", "check_pace", "next_check_at", "_id"),
             {"active": True, "next_check_at": {"$gt": EPOCH}},
         ),
         # A reader pages through many parcels of one instant (examples/read_changes.py).
         Index(("updated_at", "_id")),
-        Index(("tag", "slug")),
+        Index(BY_UPDATE),
+        Index(BY_CREATION),
         Index(
             ("updated_at",),
             {"active": False, **NONE_UNTOLD},

@@ -1,0 +1,90 @@
+"""One `api` with its pages for all tests of a file, on a database and a beanstalkd of its own.
+
+========== ======== ===============================================================================
+fixture    lives    is
+========== ======== ===============================================================================
+`settings` module   the variables with which it runs; a file may override `more_settings`
+`service`  module   the process, its collections, and people of each role (`pages_ground.Service`)
+`owner`    test     an owner of `main`, who sees the pages for operators
+`member`   test     a member of `main`
+`viewer`   test     a viewer of `main`
+`acme`     test     an owner of the account `acme`
+`stranger` test     somebody who is not logged in
+========== ======== ===============================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymongo
+import pytest
+import redis
+from pages_ground import ACME, Person, Service, serving_pages
+
+from devstack.kinds import BEANSTALKD
+from devstack.servers import running
+from devstack.stack import Stack
+
+
+@pytest.fixture(scope="module")
+def more_settings() -> dict[str, str]:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def settings(stack: Stack, more_settings: dict[str, str]) -> Iterator[dict[str, str]]:
+    for server in (stack.redis, stack.mongodb):
+        if server.ours:
+            server.resume()
+            server.start()
+    with redis.Redis.from_url(stack.redis.url) as client:
+        client.flushdb()
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with running(BEANSTALKD) as beanstalkd:
+        yield {
+            "TRACKER_BEANSTALKD__SERVERS": json.dumps([beanstalkd.url]),
+            "TRACKER_REDIS__URL": stack.redis.url,
+            "TRACKER_MONGODB__URI": stack.mongodb.url,
+            "TRACKER_MONGODB__DATABASE": name,
+        } | more_settings
+    with pymongo.MongoClient[dict[str, object]](stack.mongodb.url) as mongo:
+        mongo.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def service(settings: dict[str, str]) -> Iterator[Service]:
+    with (
+        tempfile.TemporaryDirectory(prefix="pytest-", dir="/var/tmp") as folder,
+        serving_pages(Path(folder), settings) as served,
+    ):
+        yield served
+
+
+@pytest.fixture
+def owner(service: Service) -> Person:
+    return service.person("owner")
+
+
+@pytest.fixture
+def member(service: Service) -> Person:
+    return service.person("member")
+
+
+@pytest.fixture
+def viewer(service: Service) -> Person:
+    return service.person("viewer")
+
+
+@pytest.fixture
+def acme(service: Service) -> Person:
+    return service.person("owner", ACME)
+
+
+@pytest.fixture
+def stranger(service: Service) -> Person:
+    return service.stranger()

@@ -43,6 +43,7 @@ def account_arguments(parser: Parser) -> None:
             "Set where alerts go, how long relayed requests are kept, or quotas.",
             _set_account,
         ),
+        "test-mail": ("Send a mail to where alerts go; says what the server answered.", _test_mail),
     }
     for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action != "list":
@@ -185,6 +186,13 @@ def _set_account(options: Options, config: schema.Config, stores: connections.Co
         kept = f"for {days} days" if days else "as long as [webhooks] inbox_keep_days says"
         words = f"relayed requests of {options.name} are kept {kept} after their end"
     tell({"account": options.name, name: told}, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _test_mail(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    answer = accounts.send_test_mail(config, stores, audit.Operator(), options.name)
+    words = f"the mail is sent; {config.mail.host} answered: {answer}"
+    tell({"account": options.name, "answer": answer}, words, as_json=options.json)
     return Exit.DONE
 
 

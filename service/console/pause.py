@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from service.console import settings, wording
+from service.console import settings
 from service.console.arguments import Exit, Options, Parser, add_json, lasting
 from service.console.output import note, say, say_json, span
-from service.operator import audit, catalogue, pause
+from service.operator import attention, audit, catalogue, pause
 from tracking import errors
 
 
@@ -51,7 +51,7 @@ def run_resume(options: Options) -> int:
         say_json({"slug": slug, "by_hand": ended.by_hand, "why": ended.why})
     else:
         say(_worded(slug, ended))
-        if ended.why == wording.NO_CREDENTIALS and (missing := couriers.lacking(slug)):
+        if ended.why == attention.NO_CREDENTIALS and (missing := couriers.lacking(slug)):
             say(f"it stops again with its next call: {missing}; set them, then restart the workers")
     return Exit.DONE if ended else Exit.NEGATIVE
 

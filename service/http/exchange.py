@@ -176,10 +176,10 @@ def problem_of(error: Exception, name: str) -> Problem:
             status = HTTPStatus(error.status)
             headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
             return Problem(status, _DETAILS.get(status, error.reason), headers)
-        case StoreError():
+        case StoreError() | NoKeys():
             return come_later(f"{error}")
-        case QuotaUsedUp():
-            return used_up(error)
+        case Narrow():
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
         case NotDone():
             return _not_done(error)
     emit_unexpected(error, request=name)
@@ -201,10 +201,8 @@ def _not_done(error: NotDone) -> Problem:
         case NotNow(seconds=wait):
             headers = {"Retry-After": f"{max(math.ceil(wait), RETRY_SECONDS)}"}
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
-        case NoKeys():
-            return come_later(f"{error}")
-        case Narrow():
-            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
+        case QuotaUsedUp():
+            return used_up(error)
     return Problem(HTTPStatus.CONFLICT, f"{error}")
 
 

@@ -36,6 +36,7 @@ from tracking.request import Account, Number, Slug
 __all__ = [
     "BY_HAND",
     "LIVES_SECONDS",
+    "Behind",
     "Document",
     "LineSnapshot",
     "LiveWorker",
@@ -104,6 +105,25 @@ class ParcelNow:
     place: Place | None
     seen: LineSnapshot
     operations: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """The worker processes that live, and the calls in flight, the oldest first.
+
+    `older`: workers of a version before, which keep those of this one from their start.
+    """
+
+    workers: Sequence[LiveWorker]
+    older: Sequence[str]
+    calls: Sequence[RunningCall]
+
+
+async def at_work(view: View) -> AtWork:
+    """Look at who works, and on what. Raises LimitsDown."""
+    return AtWork(
+        *await asyncio.gather(view.workers(), older_workers(view.redis), running_calls(view.redis))
+    )
 
 
 @asynccontextmanager

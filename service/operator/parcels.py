@@ -27,7 +27,7 @@ from service.worker.results.parcel_lists import (
     every,
     listed,
 )
-from service.worker.results.queries import COUNTED_MOST
+from service.worker.results.queries import COUNTED_MOST, delivered_since, overdue
 from service.worker.results.shipments import spoken_of
 from tracking.checkpoint import Tag
 from tracking.request import Account
@@ -138,6 +138,26 @@ def counts_of(stores: Collections, account: Account) -> Counts:
         return Counts(counted(stores.tracking, account), stored_now())
 
 
+class Today(NamedTuple):
+    """How many parcels were delivered today (UTC) or are overdue, each up to COUNTED_MOST.
+
+    None: MongoDB takes too long to count them.
+    """
+
+    delivered: int | None
+    overdue: int | None
+
+
+def today_of(stores: Collections, account: Account) -> Today:
+    """Count what was delivered today, and what is overdue. Raises PyMongoError."""
+    now = stored_now()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return Today(
+        delivered_since(stores.tracking, account, midnight),
+        overdue(stores.tracking, account, now),
+    )
+
+
 @contextmanager
 def _in_time() -> Iterator[None]:
     try:
@@ -148,9 +168,9 @@ def _in_time() -> Iterator[None]:
 
 def exported(stores: Collections, which: Which) -> Iterator[str]:
     """Write all that agree as CSV, some rows at a time. Raises PyMongoError."""
-    yield _written([COLUMNS])
+    yield written([COLUMNS])
     for found in every(stores, which, SUMMARY):
-        yield _written(map(_cells, _rows(stores, which.account, found)))
+        yield written(map(_cells, _rows(stores, which.account, found)))
 
 
 def _cells(row: Row) -> Iterator[str]:
@@ -163,12 +183,12 @@ def _cells(row: Row) -> Iterator[str]:
         yield value.isoformat() if isinstance(value, dt.datetime) else str(value or "")
 
 
-def _written(rows: Iterable[Iterable[str]]) -> str:
+def written(rows: Iterable[Iterable[str]]) -> str:
+    """Write rows of CSV of which no spreadsheet takes a text for a formula."""
     text = io.StringIO()
-    csv.writer(text).writerows(map(plain, row) for row in rows)
+    csv.writer(text).writerows(map(_plain, row) for row in rows)
     return text.getvalue()
 
 
-def plain(cells: Iterable[str]) -> list[str]:
-    """Let no spreadsheet take a text for a formula."""
+def _plain(cells: Iterable[str]) -> list[str]:
     return [f"'{each}" if each.startswith(_FORMULA) else each for each in cells]

@@ -170,6 +170,7 @@ class Bad:
 
     where: str
     why: str
+    index: int = 0
 
     def __str__(self) -> str:
         return f"{self.where}: {self.why}"
@@ -285,14 +286,16 @@ def job_of(
     return maker.make(_kept(members))
 
 
-def jobs_of_rows(rows: Iterable[Row], couriers: Catalogue) -> Iterator[Sendable | Bad]:
+def jobs_of_rows(
+    rows: Iterable[Row], couriers: Catalogue, account: Account = MAIN
+) -> Iterator[Sendable | Bad]:
     """Make a job of each row that somebody wrote, or a complaint."""
-    maker = _JobMaker(couriers, (str(uuid.uuid4()) for _ in itertools.count()))
+    maker = _JobMaker(couriers, (str(uuid.uuid4()) for _ in itertools.count()), account)
     for row in rows:
         try:
             yield maker.make(_members_of(row.texts), row.index)
         except MalformedJob as error:
-            yield Bad(row.where, _explained(error, row.texts))
+            yield Bad(row.where, _explained(error, row.texts), row.index)
 
 
 def _fresh_ids(most: int) -> Iterator[str]:

@@ -5,6 +5,8 @@ fixture    lives    is
 ========== ======== ===============================================================================
 `settings` module   the variables with which it runs; a file may override `more_settings`
 `service`  module   the process, its collections, and people of each role (`pages_ground.Service`)
+`couriers` module   the courier site, and settings by which workers ask it for `acme-post`
+`worker`   module   a worker with the same settings, that works
 `owner`    test     an owner of `main`, who sees the pages for operators
 `member`   test     a member of `main`
 `viewer`   test     a viewer of `main`
@@ -16,7 +18,9 @@ fixture    lives    is
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,11 +28,16 @@ from pathlib import Path
 import pymongo
 import pytest
 import redis
-from pages_ground import ACME, Person, Service, serving_pages
+from pages_ground import ACME, BOOT_SECONDS, ROOT, Person, Service, serving_pages
 
 from devstack.kinds import BEANSTALKD
+from devstack.nursery import Nursery
+from devstack.process import Process
 from devstack.servers import running
+from devstack.site.remote import CourierSite
 from devstack.stack import Stack
+
+ONE = {"TRACKER_WORKER__PROCESSES": "1", "TRACKER_WORKER__GRACE_SECONDS": "3"}
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +63,30 @@ def settings(stack: Stack, more_settings: dict[str, str]) -> Iterator[dict[str, 
         } | more_settings
     with pymongo.MongoClient[dict[str, object]](stack.mongodb.url) as mongo:
         mongo.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def couriers(courier_site: CourierSite) -> dict[str, str]:
+    """Settings by which workers ask the courier site, for `more_settings` of a file."""
+    courier_site.reset()
+    return {
+        "TRACKER_COURIERS__ACME_POST__MODULE": "json_feed",
+        "TRACKER_COURIERS__ACME_POST__BASE_URL": f"{courier_site.url}/feed",
+    }
+
+
+@pytest.fixture(scope="module")
+def worker(service: Service) -> Iterator[Process]:
+    with tempfile.TemporaryDirectory(prefix="pytest-") as folder, Nursery() as nursery:
+        command, log = [sys.executable, str(ROOT / "worker.py"), "run"], Path(folder) / "log"
+        process = Process(nursery, command, log, service.settings | ONE)
+        process.spawn()
+        deadline = time.monotonic() + BOOT_SECONDS
+        while '"worker started"' not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        yield process
+        process.stop()
 
 
 @pytest.fixture(scope="module")

@@ -163,6 +163,8 @@ class Collections:
     shipments: Collection[Document]
     """What accounts say of parcels."""
     links: Collection[Document]
+    imports: Collection[Document]
+    """Tables that accounts uploaded, and their rows."""
     services: Collection[Document]
     """Destinations of webhooks."""
     events: Collection[Document]
@@ -367,6 +369,8 @@ def _of_tracking(names: Names) -> Sequence[Index]:
         Index(("updated_at", "_id")),
         Index(BY_UPDATE),
         Index(BY_CREATION),
+        # Overdue ones.
+        Index(("account", "expected_delivery"), {"active": True, "expected_delivery": {"$gt": ""}}),
         Index(
             ("updated_at",),
             {"active": False, **NONE_UNTOLD},

@@ -8,12 +8,15 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
+import pymongo
 from pymongo import ASCENDING
 from pymongo.collection import Collection
+from pymongo.errors import PyMongoError
 
 from service.worker.results.database import EPOCH, Document, Refusal, change_each
 from service.worker.results.document import ASKED_ALONE, document_id
 from service.worker.results.recheck_policy import Pace, in_turn, read_pace
+from tracking.checkpoint import Tag
 from tracking.request import MAIN, Account, Number, Slug
 
 _CHECK = (
@@ -46,6 +49,10 @@ class Search(NamedTuple):
 
 COUNTED_MOST = 10_000
 """Beyond so many nobody counts what is due: it would take as long as to read them all."""
+
+
+COUNT_SECONDS = 0.5
+"""A person waits for a count, and does without it then, or asks for less."""
 
 
 class Behind(NamedTuple):
@@ -83,6 +90,43 @@ def followed_by_several(tracking: Collection[Document]) -> int:
         {"$count": "parcels"},
     ]
     return next((int(each["parcels"]) for each in tracking.aggregate(asked)), 0)
+
+
+def delivered_since(
+    tracking: Collection[Document], account: Account, at: dt.datetime
+) -> int | None:
+    """Count an account's parcels that were delivered since then, as `count_in_time`.
+
+    Where the courier names no time it is that of the answer.
+    """
+    wanted: Document = {**_whose(account), "tag": Tag.DELIVERED.value, "updated_at": {"$gte": at}}
+    wanted["delivered_at_utc"] = {"$not": {"$lt": at}}
+    return count_in_time(tracking, wanted, COUNTED_MOST)
+
+
+def overdue(tracking: Collection[Document], account: Account, at: dt.datetime) -> int | None:
+    """Count an account's parcels whose day of delivery is over, as `count_in_time`.
+
+    The day is the courier's text, as `is_overdue` reads it.
+    """
+    days: Document = {"$gt": "", "$lt": f"{at:%Y-%m-%d}"}
+    wanted: Document = {**_whose(account), "active": True, "expected_delivery": days}
+    return count_in_time(tracking, wanted, COUNTED_MOST)
+
+
+def count_in_time(collection: Collection[Document], wanted: Document, most: int) -> int | None:
+    """Count for a person, `most` at most; None where that takes COUNT_SECONDS."""
+    try:
+        with pymongo.timeout(COUNT_SECONDS):
+            return collection.count_documents(wanted, limit=most)
+    except PyMongoError as error:
+        if error.timeout:
+            return None
+        raise
+
+
+def _whose(account: Account) -> Document:
+    return {"account": None if account == MAIN else account}
 
 
 def slugs_with_due(tracking: Collection[Document], now: dt.datetime) -> list[object]:

@@ -19,9 +19,12 @@ from service.web.board import Board
 from service.web.dead import DeadPages
 from service.web.entrance import Entrance
 from service.web.frame import Entry, Frame
+from service.web.imports import Imports
 from service.web.keys import KeyPages, LinkPages
 from service.web.lines import LinePages
 from service.web.overview import Overview
+from service.web.parcel import OneParcel
+from service.web.parcels import Parcels
 from service.web.settings import Settings
 from service.web.statistics import StatisticsPages
 from service.web.users import UserPages
@@ -59,6 +62,8 @@ async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     pages += [*LinePages(frame, board).pages(), *WorkerPages(frame, board).pages()]
     pages += [*DeadPages(frame, board).pages(), *StatisticsPages(frame, board).pages()]
     pages += AccountPages(frame, board).pages()
+    pages += [*Parcels(frame, backing).pages(), *Imports(frame, backing).pages()]
+    pages += OneParcel(frame, backing).pages()
     await entrance.announce()
     try:
         yield [*assets.routes(), *frame.routes(pages)]

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from service.http.serve import Backing
 from service.operator.attention import Concern, concerns_of
 from service.operator.connections import Collections, in_thread
-from service.operator.look import AtWork, Lines, LineSnapshot, at_work
+from service.operator.look import AtWork, Lines, LineSnapshot, Tubes, at_work
 from service.operator.parcels import Counts, Today, counts_of, today_of
+from service.operator.producer import Producer
 from service.operator.statistics import Statistics, call_rates, statistics_in
 from tracking.errors import StoreError
 from tracking.request import Account, Slug
 
 NOW_SECONDS = 1.5
 """How long a look at lines and workers serves: less than live fragments take turns in."""
+
+TUBES_SECONDS = 5.0
+"""Longer, as each look at tubes opens connections."""
 
 SPAN_SECONDS = 10.0
 """How long statistics serve: the shortest span that is counted."""
@@ -85,6 +89,11 @@ class Board:
         """Look at who works, and on what."""
         return await self._kept.get("work", NOW_SECONDS, partial(at_work, self.operators.view))
 
+    async def tubes(self) -> list[Tubes]:
+        """Look at what the tubes hold; a server that does not answer says why in its own."""
+        servers = self.operators.config.beanstalkd.servers
+        return await self._kept.get("tubes", TUBES_SECONDS, partial(in_thread, _tubes, servers))
+
     async def rates(self, slugs: tuple[str, ...]) -> dict[str, list[float]]:
         """Read the calls a second of the last hours, by line."""
         ask = partial(call_rates, self.operators.view, slugs, RATES_LAST_SECONDS)
@@ -119,3 +128,8 @@ class Board:
 
 def _parcels(stores: Collections, account: Account) -> tuple[Counts, Today]:
     return counts_of(stores, account), today_of(stores, account)
+
+
+def _tubes(servers: Sequence[str]) -> list[Tubes]:
+    with Producer(servers) as producer:
+        return list(producer.tubes())

@@ -43,6 +43,8 @@ def stands(place: Place) -> str:
     match place.list:
         case "behind":
             return "waits for the call that runs for this number"
+        case "later" if place.bound_by == "account_quota":
+            return f"waits until its account has calls again{eta}{attempts}"
         case "later":
             return f"is tried again{eta}{attempts}"
     ahead = "" if place.ahead is None else f", {place.ahead} ahead"
@@ -70,6 +72,8 @@ def reason(view: LineSnapshot) -> str:
     match view.bound_by:
         case "filling":
             found = f"those who wait are to have one call together{_until(view)}"
+        case "account_quota":
+            found = f"the accounts of those who wait have no call left today{_until(view)}"
         case "quiet":
             found = f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
         case "paused" | "probing":

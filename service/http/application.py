@@ -51,6 +51,7 @@ from service.http.links import LinkRoutes
 from service.http.openapi import with_document
 from service.http.operations import OperationRoutes
 from service.http.parcels import ParcelRoutes
+from service.http.quotas import QuotaRoutes
 from service.http.requests import Requests
 from service.http.services import ServiceRoutes
 from service.observe.counts import Counts
@@ -122,6 +123,7 @@ def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> 
         *ServiceRoutes(services, callers).routes(),
         *DeliveryRoutes(services, callers).routes(),
         *InboxRoutes(operators.config, services, callers).routes(),
+        *QuotaRoutes(operators.config, operations.stored.stores, callers).routes(),
     ]
 
 

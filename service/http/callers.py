@@ -11,14 +11,18 @@ from http import HTTPStatus
 from aiohttp import web
 
 from service.http.backend.keyring import Keyring
-from service.http.exchange import Problem, body_of
+from service.http.exchange import Problem, body_of, used_up
 from service.operator.audit import Operator, Via
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, needed
+from service.operator.quotas import Quota, QuotaUsedUp, Use
 from service.operator.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw
 from tracking.request import MAIN, Account
 
 BURST_SECONDS = 2.0
 """What a key did not use is kept for so long."""
+
+MINUTE_SECONDS = 60.0
+"""It begins with an account's first request, and the next one with the first behind its end."""
 
 FLAW = web.RequestKey("FLAW", str)
 """What is wrong with the signature of a request whose key demands one, "" if nothing is."""
@@ -75,6 +79,8 @@ class Callers:
         self._always = always
         self._clock = clock
         self._allowances: dict[str, Allowance] = {}
+        self._minutes: dict[Account, tuple[float, int]] = {}
+        """When the minute of an account with such a quota ends, and its requests until now."""
         self._unlimited = Allowance(per_second, clock())
 
     @property
@@ -157,9 +163,25 @@ class Callers:
             return False
         return True
 
+    def minute_of(self, account: Account) -> Use:
+        """Say what this process counted of an account's requests in its minute that runs."""
+        most = self._keyring.keys.quotas.get(account, {}).get(Quota.REQUESTS)
+        if most is None:
+            return Use(None)
+        ends, used = self._minutes.get(account, (0.0, 0))
+        if (left := ends - self._clock()) <= 0:
+            left, used = MINUTE_SECONDS, 0
+        return Use(most, used, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=left))
+
     def _use(self, key: Key) -> None:
-        """Raises Problem where it is used too often."""
+        """Raises Problem where its account, or it, is used too often."""
         now = self._clock()
+        use = self.minute_of(key.account)
+        if use.allowed is not None and use.used is not None:
+            if use.used >= use.allowed:
+                raise used_up(QuotaUsedUp(Quota.REQUESTS, key.account, use))
+            ends = self._minutes[key.account][0] if use.used else now + MINUTE_SECONDS
+            self._minutes[key.account] = ends, use.used + 1
         allowance = self._allowances.get(key.prefix)
         if allowance is None:
             allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)

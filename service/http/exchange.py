@@ -37,6 +37,7 @@ from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
 from service.operator.parcels import Narrow
 from service.operator.put import read_posted
+from service.operator.quotas import QuotaUsedUp
 from service.operator.services import BadWish, NoKeys, UnknownService
 from tracking.errors import MalformedJob, StoreError
 
@@ -175,7 +176,7 @@ def problem_of(error: Exception, name: str) -> Problem:
             status = HTTPStatus(error.status)
             headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
             return Problem(status, _DETAILS.get(status, error.reason), headers)
-        case StoreError():
+        case StoreError() | NoKeys():
             return come_later(f"{error}")
         case Narrow():
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
@@ -200,9 +201,21 @@ def _not_done(error: NotDone) -> Problem:
         case NotNow(seconds=wait):
             headers = {"Retry-After": f"{max(math.ceil(wait), RETRY_SECONDS)}"}
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
-        case NoKeys():
-            return come_later(f"{error}")
+        case QuotaUsedUp():
+            return used_up(error)
     return Problem(HTTPStatus.CONFLICT, f"{error}")
+
+
+def used_up(error: QuotaUsedUp) -> Problem:
+    """Name the quota that refuses a request, and when it does so no more, where that is known."""
+    allowed, used, resets_at = error.use
+    told: dict[str, Any] = {"quota": error.quota.value, "allowed": allowed, "used": used}
+    if resets_at is None:
+        return Problem(HTTPStatus.FORBIDDEN, f"{error}", **told)
+    seconds = math.ceil((resets_at - dt.datetime.now(dt.UTC)).total_seconds())
+    headers = {"Retry-After": f"{max(1, seconds)}"}
+    told["resets_at"] = resets_at
+    return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers, **told)
 
 
 BODY_MOST = 1 << 20

@@ -27,6 +27,7 @@ from service.http.backend.bodies import Bodies
 from service.http.backend.door import Door, open_door, open_relays_door
 from service.http.backend.keyring import Keyring
 from service.http.backend.operations import Operations, open_operations
+from service.http.backend.parcel_room import ParcelRoom
 from service.http.callers import Callers
 from service.http.exchange import Problem, Route, finish, name_of
 from service.http.ingest import RELAYS, Relays
@@ -87,6 +88,7 @@ async def until_stopped(
         noting = operations.note_put if operations else None
         door = open_door(config, beside / config.ingest.spool, noting)
         closing.push_async_callback(door.close)
+        door.insist = ParcelRoom(keyring).insist
         always = config.http.require_key or not is_loopback(listen)
         callers = Callers(keyring, config.http.per_second, always=always)
         catalogue = Catalogue(config)

@@ -37,7 +37,7 @@ from service.worker.results.shipments import spoken_of
 from tracking.checkpoint import Tag
 from tracking.request import Account
 
-__all__ = ["COUNTED_MOST", "SOUGHT_MOST", "Sort", "Which"]
+__all__ = ["COUNTED_MOST", "SOUGHT_MOST", "Sort", "Which", "spoken_of"]
 
 SUMMARY: Mapping[str, Any] = {
     **dict.fromkeys(("slug", "tracking_number", "tag", "subtag", "active", "error"), 1),

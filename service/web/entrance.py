@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -17,7 +18,8 @@ from aiohttp import web
 from service.config.schema import Config
 from service.http.exchange import Problem
 from service.http.proxies import Asking
-from service.observe.log import emit_unexpected
+from service.observe.events import Event
+from service.observe.log import emit, emit_unexpected
 from service.operator import invitations, sessions, users
 from service.operator.accounts import NotDone
 from service.operator.attempts import Attempt, count_attempt, give_back
@@ -26,6 +28,7 @@ from service.operator.invitations import Invitation
 from service.operator.passwords import LEAST_CHARACTERS, Looks
 from service.web.frame import Frame, Page, see_other
 from service.web.visitors import COOKIE, Visitor
+from tracking.errors import ResultsDown
 
 EMAIL_MOST = 254
 FIRST_PAGE = "/"
@@ -73,6 +76,12 @@ class Entrance:
         if self._config.web.sign_up != "closed":
             pages += self._asked_by_mail("/sign-up", Attempt.SIGN_UP, invitations.ask_to_sign_up)
         return pages
+
+    async def announce(self) -> None:
+        """Say in the log how the first user is made, where there is none."""
+        with suppress(ResultsDown):  # the pages say it, too
+            if not await self._visitors.any_user():
+                emit(Event.NO_USER, fix="`python worker.py user add --first` prints a link.")
 
     async def close(self) -> None:
         """Wait for the mails that are being written."""

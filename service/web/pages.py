@@ -13,23 +13,23 @@ from service.config.address import is_loopback
 from service.config.schema import Config
 from service.http.exchange import Route
 from service.http.serve import Backing
-from service.observe.events import Event
-from service.observe.log import emit
 from service.web import assets
 from service.web.accounts import AccountPages
 from service.web.board import Board
 from service.web.dead import DeadPages
 from service.web.entrance import Entrance
 from service.web.frame import Entry, Frame
+from service.web.imports import Imports
 from service.web.keys import KeyPages, LinkPages
 from service.web.lines import LinePages
 from service.web.overview import Overview
+from service.web.parcel import OneParcel
+from service.web.parcels import Parcels
 from service.web.settings import Settings
 from service.web.statistics import StatisticsPages
 from service.web.users import UserPages
 from service.web.visitors import Visitors
 from service.web.workers import WorkerPages
-from tracking.errors import ResultsDown
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("Overview", "/"),
@@ -62,9 +62,9 @@ async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     pages += [*LinePages(frame, board).pages(), *WorkerPages(frame, board).pages()]
     pages += [*DeadPages(frame, board).pages(), *StatisticsPages(frame, board).pages()]
     pages += AccountPages(frame, board).pages()
-    with contextlib.suppress(ResultsDown):  # somebody sees it on the pages
-        if not await frame.visitors.any_user():
-            emit(Event.NO_USER, fix="Run `python worker.py user add --first`, which prints a link.")
+    pages += [*Parcels(frame, backing).pages(), *Imports(frame, backing).pages()]
+    pages += OneParcel(frame, backing).pages()
+    await entrance.announce()
     try:
         yield [*assets.routes(), *frame.routes(pages)]
     finally:

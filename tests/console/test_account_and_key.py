@@ -97,6 +97,12 @@ def test_alerts_of_an_account_go_where_it_says(run: Run, collections: Any, accou
     assert collections.accounts.find_one({"_id": account})["alerts"] == ""
 
 
+def test_a_test_mail_needs_a_server_that_takes_mails(run: Run) -> None:
+    done = run("account", "test-mail", "main")
+
+    assert (done.code, "[mail] host names no server" in done.err) == (2, True)
+
+
 def test_alerts_go_to_a_mailbox_of_an_account_that_is_there(run: Run) -> None:
     wrong = run("account", "set", "main", "alerts=Shop <orders@shop.example>")
     nobody = run("account", "set", "nope", "alerts=orders@shop.example")

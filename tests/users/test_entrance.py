@@ -113,6 +113,19 @@ async def test_without_users_a_page_shows_how_the_first_one_is_made_and_nothing_
     assert "<form" not in text
 
 
+async def test_a_start_without_users_names_the_command_for_the_first_one_in_the_log(
+    open_browser: Open, stores: Collections, written: Callable[[], list[dict[str, Any]]]
+) -> None:
+    browser = await open_browser()
+    await browser.entrance.announce()
+    users.add_user(stores, HERE, new_user(ANNA, MAIN, Role.OWNER), PASSWORD)
+    await browser.entrance.announce()
+
+    [event] = written()
+    assert event["event"] == "there is no user yet"
+    assert "python worker.py user add --first" in event["fix"]
+
+
 async def test_the_first_owner_comes_in_by_the_link(
     open_browser: Open, stores: Collections
 ) -> None:

@@ -129,6 +129,8 @@ def test_a_session_opens_with_the_password_and_with_nothing_else(stores: Collect
         (ANNA, PASSWORD * 20),
         (BEN, PASSWORD),
         (BEN, ""),
+        (BEN, "nobody's"),  # of which the hash is that of nobody, in these tests
+        ("nobody@acme.example", "nobody's"),
         ("nobody@acme.example", PASSWORD),
     ]:
         assert open_session(stores, email, password) is None

@@ -27,6 +27,9 @@ Document = dict[str, Any]
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
 MAILS_KEEP_DAYS = 30
+USERS_KEEP_DAYS = 30
+"""Days for which the document of a removed user stays."""
+
 INBOX_KEEP_DAYS_MOST = 90
 """How long an account may have relayed requests kept after their end."""
 
@@ -177,7 +180,9 @@ class Collections:
     mails: Collection[Document]
     """Mails that wait, and those of the last days that were sent."""
     users: Collection[Document]
+    """Users of the pages."""
     sessions: Collection[Document]
+    """What browsers hold in their cookies, hashed."""
     invitations: Collection[Document]
     """Links that let somebody choose a password, once."""
     login_attempts: Collection[Document]
@@ -346,7 +351,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "links": (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
         "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
         **_webhooks(names),
-        "users": (Index(("account",)),),
+        "users": (Index(("account",)), Index(("ended_at",), None, USERS_KEEP_DAYS)),
         "sessions": (Index(("ends_at",), until=True),),
         "invitations": (Index(("sha256",)), Index(("ends_at",), until=True)),
         "login_attempts": (Index(("until",), until=True),),

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from service.operator.attention import used_up
 from service.operator.parcels import COUNTED_MOST, Narrow
 from service.web.board import LASTS, Board
 from service.web.frame import Frame, Page
@@ -44,11 +45,18 @@ class Overview:
         return self._frame.render(request, visitor, "overview/overview.html", **values)
 
     async def _parcels(self, _: web.Request, visitor: Visitor) -> Mapping[str, Any]:
+        account = visitor.account
+        uses = await self._board.quotas(account)
+        values: dict[str, Any] = {
+            "quotas": [(each, use) for each, use in uses[account].items() if use.allowed],
+            "used_up": list(used_up(uses)),
+            "most": COUNTED_MOST,
+        }
         try:
-            counts, today = await self._board.parcels(visitor.account)
+            counts, today = await self._board.parcels(account)
         except (Narrow, StoreError) as error:
-            return {"counts": None, "wrong": f"{error}"}
-        return {"counts": counts, "today": today, "most": COUNTED_MOST}
+            return values | {"counts": None, "wrong": f"{error}"}
+        return values | {"counts": counts, "today": today}
 
     async def _attention(self, _: web.Request, __: Visitor) -> dict[str, Any]:
         return {"concerns": await self._board.concerns()}

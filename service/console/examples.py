@@ -57,7 +57,10 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "account add": Usage(("account add acme",)),
         "account list": Usage(("account list --json",)),
         "account remove": Usage(("account remove acme --yes",), "it was not agreed to"),
-        "account set": Usage(("account set acme alerts=ops@acme.example",)),
+        "account set": Usage(
+            ("account set acme alerts=ops@acme.example", "account set acme calls_a_day=5000")
+        ),
+        "account test-mail": Usage(("account test-mail acme",), "no server took the mail"),
         "key add": Usage(("key add main --scope ingest,read",)),
         "key list": Usage(("key list acme",)),
         "key revoke": Usage(("key revoke tk_0123456789ab",)),

@@ -190,23 +190,25 @@ def problem_of(error: Exception, name: str) -> Problem:
 def _not_done(error: NotDone) -> Problem:
     """Say what cannot be done: a conflict, where it is nothing else."""
     match error:
-        case UnknownService():
-            why = "there is no such service: GET /v1/services lists them"
-            return Problem(HTTPStatus.NOT_FOUND, why)
-        case UnknownDelivery():
-            why = "there is no such delivery, or it is over for long: the list has those there are"
-            return Problem(HTTPStatus.NOT_FOUND, why)
+        case UnknownService() | UnknownDelivery():
+            return Problem(HTTPStatus.NOT_FOUND, _UNKNOWN[type(error)])
         case BadWish(parameter=name):
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", parameter=name)
         case NotNow(seconds=wait):
             headers = {"Retry-After": f"{max(math.ceil(wait), RETRY_SECONDS)}"}
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
         case QuotaUsedUp(seconds=wait):
-            status = HTTPStatus.FORBIDDEN if wait is None else HTTPStatus.TOO_MANY_REQUESTS
-            later = None if wait is None else {"Retry-After": f"{wait}"}
-            return Problem(status, f"{error}", later, **error.members)
+            if wait is None:
+                return Problem(HTTPStatus.FORBIDDEN, f"{error}", **error.members)
+            headers = {"Retry-After": f"{wait}"}
+            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers, **error.members)
     return Problem(HTTPStatus.CONFLICT, f"{error}")
 
+
+_UNKNOWN: Mapping[type, str] = {
+    UnknownService: "there is no such service: GET /v1/services lists them",
+    UnknownDelivery: "there is no such delivery, or it is over for long: look into the list",
+}
 
 BODY_MOST = 1 << 20
 """Bytes of a body: a thousand requests of 1 KiB each."""

@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import json
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +49,7 @@ SHOP = Account("shop")
 
 
 def routes(keys: FixedKeys, most: int) -> OperationRoutes:
-    operations: Any = SimpleNamespace(held_most=most)
+    operations: Any = SimpleNamespace(held=Counter(), held_most=most)
     return OperationRoutes(operations, cast("Any", None), Callers(keys, 1_000.0))
 
 

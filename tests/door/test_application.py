@@ -74,7 +74,7 @@ def test_one_key_holds_half_of_all_replies_and_leaves_some_for_every_other() -> 
     with contextlib.ExitStack() as closing:
         assert [hold_all(each, closing) for each in (first, second, third)] == [4, 2, 1]
     assert {(each.status, *(each.headers or ())) for each in refusals} == {(429, "Retry-After")}
-    assert "4 replies are held for the key tk_" in refusals[0].detail
+    assert "4 replies are held for tk_" in refusals[0].detail
     with contextlib.ExitStack() as closing:  # all of them are free again
         assert hold_all(second, closing) == 4
 

@@ -82,9 +82,12 @@ class MadeKey:
     signing: Signing | None
 
 
-def add_account(stores: Collections, name: Account) -> None:
+_HERE = Operator()
+
+
+def add_account(stores: Collections, name: Account, who: Operator = _HERE) -> None:
     """Add an account. Raises NotDone."""
-    with _recorded(stores, "account add", account=name):
+    with recorded(stores.audit, who, "account add", {"account": name}):
         for parcels, number in (
             (stores.tracking, "tracking_number"),
             (stores.unreadable, "number"),

@@ -27,12 +27,17 @@ from service.worker.results.parcel_lists import (
     every,
     listed,
 )
-from service.worker.results.queries import COUNTED_MOST
+from service.worker.results.queries import (
+    COUNTED_MOST,
+    count_in_time,
+    delivered_since,
+    overdue,
+)
 from service.worker.results.shipments import spoken_of
 from tracking.checkpoint import Tag
 from tracking.request import Account
 
-__all__ = ["COUNTED_MOST", "SOUGHT_MOST", "Sort", "Which"]
+__all__ = ["COUNTED_MOST", "SOUGHT_MOST", "Sort", "Which", "spoken_of"]
 
 SUMMARY: Mapping[str, Any] = {
     **dict.fromkeys(("slug", "tracking_number", "tag", "subtag", "active", "error"), 1),
@@ -138,6 +143,24 @@ def counts_of(stores: Collections, account: Account) -> Counts:
         return Counts(counted(stores.tracking, account), stored_now())
 
 
+class Today(NamedTuple):
+    """How many parcels were delivered today (UTC) or are overdue, each up to COUNTED_MOST.
+
+    None: MongoDB takes too long to count them.
+    """
+
+    delivered: int | None
+    overdue: int | None
+
+
+def today_of(stores: Collections, account: Account) -> Today:
+    """Count what was delivered today, and what is overdue. Raises PyMongoError."""
+    now = stored_now()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    asked = (delivered_since(account, midnight), overdue(account, now))
+    return Today(*(count_in_time(stores.tracking, each) for each in asked))
+
+
 @contextmanager
 def _in_time() -> Iterator[None]:
     try:
@@ -148,9 +171,9 @@ def _in_time() -> Iterator[None]:
 
 def exported(stores: Collections, which: Which) -> Iterator[str]:
     """Write all that agree as CSV, some rows at a time. Raises PyMongoError."""
-    yield _written([COLUMNS])
+    yield written([COLUMNS])
     for found in every(stores, which, SUMMARY):
-        yield _written(map(_cells, _rows(stores, which.account, found)))
+        yield written(map(_cells, _rows(stores, which.account, found)))
 
 
 def _cells(row: Row) -> Iterator[str]:
@@ -163,12 +186,12 @@ def _cells(row: Row) -> Iterator[str]:
         yield value.isoformat() if isinstance(value, dt.datetime) else str(value or "")
 
 
-def _written(rows: Iterable[Iterable[str]]) -> str:
+def written(rows: Iterable[Iterable[str]]) -> str:
+    """Write rows of CSV of which no spreadsheet takes a text for a formula."""
     text = io.StringIO()
-    csv.writer(text).writerows(map(plain, row) for row in rows)
+    csv.writer(text).writerows(map(_plain, row) for row in rows)
     return text.getvalue()
 
 
-def plain(cells: Iterable[str]) -> list[str]:
-    """Let no spreadsheet take a text for a formula."""
+def _plain(cells: Iterable[str]) -> list[str]:
     return [f"'{each}" if each.startswith(_FORMULA) else each for each in cells]

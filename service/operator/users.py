@@ -8,7 +8,8 @@ member     is
 `password` what argon2id makes of it; null where none was chosen, so that nobody knows it
 `stamp`    random, new with each password: sessions that were opened under another one have ended
 `made_at`
-`ended_at` when the user was removed, else null; somebody may add the same e-mail again
+`ended_at` when the user was removed, else null; it goes 30 days later, and anybody may add the same
+           e-mail before
 ========== ======================================================================================
 """
 

@@ -133,12 +133,13 @@ class UserPages:
 
     async def _ask_to_remove(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         user = await self._user(request, visitor)
+        one = f"{USERS}/{part(user.email)}"
         question = Question(
             f"Remove {user.email}?",
             f"All sessions of {user.email} end. The keys and links of the account stay.",
-            request.path,
+            f"{one}/remove",
             "Remove the user",
-            f"{USERS}/{part(user.email)}",
+            one,
         )
         return ask(self._frame, request, visitor, question)
 

@@ -5,6 +5,9 @@ fixture    lives    is
 ========== ======== ===============================================================================
 `settings` module   the variables with which it runs; a file may override `more_settings`
 `service`  module   the process, its collections, and people of each role (`pages_ground.Service`)
+`couriers` module   the courier site, and settings by which workers ask it for `acme-post`
+`worker`   module   a worker with the same settings, that works
+`browser`  module   Chromium; a test is skipped where there is none
 `owner`    test     an owner of `main`, who sees the pages for operators
 `member`   test     a member of `main`
 `viewer`   test     a viewer of `main`
@@ -16,19 +19,30 @@ fixture    lives    is
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pymongo
 import pytest
 import redis
-from pages_ground import ACME, Person, Service, serving_pages
+from pages_ground import ACME, BOOT_SECONDS, ROOT, Person, Service, serving_pages
 
 from devstack.kinds import BEANSTALKD
+from devstack.nursery import Nursery
+from devstack.process import Process
 from devstack.servers import running
+from devstack.site.remote import CourierSite
 from devstack.stack import Stack
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+ONE = {"TRACKER_WORKER__PROCESSES": "1", "TRACKER_WORKER__GRACE_SECONDS": "3"}
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +71,48 @@ def settings(stack: Stack, more_settings: dict[str, str]) -> Iterator[dict[str, 
 
 
 @pytest.fixture(scope="module")
+def couriers(courier_site: CourierSite) -> dict[str, str]:
+    """Settings by which workers ask the courier site, for `more_settings` of a file."""
+    courier_site.reset()
+    return {
+        "TRACKER_COURIERS__ACME_POST__MODULE": "json_feed",
+        "TRACKER_COURIERS__ACME_POST__BASE_URL": f"{courier_site.url}/feed",
+    }
+
+
+@pytest.fixture(scope="module")
+def worker(service: Service) -> Iterator[Process]:
+    with tempfile.TemporaryDirectory(prefix="pytest-") as folder, Nursery() as nursery:
+        command, log = [sys.executable, str(ROOT / "worker.py"), "run"], Path(folder) / "log"
+        process = Process(nursery, command, log, service.settings | ONE)
+        process.spawn()
+        deadline = time.monotonic() + BOOT_SECONDS
+        while '"worker started"' not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        yield process
+        process.stop()
+
+
+@pytest.fixture(scope="module")
 def service(settings: dict[str, str]) -> Iterator[Service]:
     with (
         tempfile.TemporaryDirectory(prefix="pytest-", dir="/var/tmp") as folder,
         serving_pages(Path(folder), settings) as served,
     ):
         yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    # Here, as most tests need no browser: the library takes a while to load.
+    from browser_ground import open_browser  # noqa: PLC0415
+
+    with (
+        tempfile.TemporaryDirectory(prefix="pytest-", ignore_cleanup_errors=True) as home,
+        open_browser(Path(home)) as opened,
+    ):
+        yield opened
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import http.client
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 import lxml.html
 
+from devstack.command import run_to_end
 from devstack.nursery import Nursery
 from devstack.process import Process
 from devstack.servers import free_port
@@ -173,6 +175,13 @@ class Service:
     def stranger(self) -> Person:
         """Somebody who has not logged in."""
         return Person(self.url)
+
+    def command(self, *words: str) -> str:
+        """Run a verb of the command line with the same settings; what it prints."""
+        command = [sys.executable, ROOT / "worker.py", *words]
+        done = run_to_end(command, {**os.environ, **self.settings})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     @property
     def log(self) -> str:

@@ -27,6 +27,7 @@ Document = dict[str, Any]
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
 MAILS_KEEP_DAYS = 30
+USERS_KEEP_DAYS = 30
 INBOX_KEEP_DAYS_MOST = 90
 """How long an account may have relayed requests kept after their end."""
 
@@ -160,6 +161,8 @@ class Collections:
     shipments: Collection[Document]
     """What accounts say of parcels."""
     links: Collection[Document]
+    imports: Collection[Document]
+    """Tables that accounts uploaded, and their rows."""
     services: Collection[Document]
     """Destinations of webhooks."""
     events: Collection[Document]
@@ -179,7 +182,6 @@ class Collections:
     invitations: Collection[Document]
     """Links that let somebody choose a password, once."""
     login_attempts: Collection[Document]
-    """How often somebody tried to log in, lately."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -344,7 +346,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "links": (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
         "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
         **_webhooks(names),
-        "users": (Index(("account",)),),
+        "users": (Index(("account",)), Index(("ended_at",), None, USERS_KEEP_DAYS)),
         "sessions": (Index(("ends_at",), until=True),),
         "invitations": (Index(("sha256",)), Index(("ends_at",), until=True)),
         "login_attempts": (Index(("until",), until=True),),
@@ -362,6 +364,8 @@ def _of_tracking(names: Names) -> Sequence[Index]:
         Index(("updated_at", "_id")),
         Index(BY_UPDATE),
         Index(BY_CREATION),
+        # Overdue ones.
+        Index(("account", "expected_delivery"), {"active": True, "expected_delivery": {"$gt": ""}}),
         Index(
             ("updated_at",),
             {"active": False, **NONE_UNTOLD},

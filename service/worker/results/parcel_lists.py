@@ -52,6 +52,9 @@ PATIENT_SECONDS = 30.0
 SOUGHT_MOST = 1_000
 """Parcels among which a search sorts and pages: they are read for each page."""
 
+LARGE = 50_000
+"""An account with so many parcels has a good part of its couriers' numbers."""
+
 BATCH = 500
 
 Order = list[tuple[str, int]]
@@ -167,47 +170,75 @@ def _patiently(tracking: Collection[Document], which: Which, members: Members) -
 def _page(
     tracking: Collection[Document], which: Which, most: int, members: Members
 ) -> list[Document]:
-    """List a page of what is not sought. Where only few have these tags they are sorted here."""
-    if which.sort is Sort.NEXT or (which.sort.member == "created_at" and which.tags):
-        own = {**_whose(which.account), "tag": _in(_tags(which))}
-        few = list(tracking.find(own, {"_id": 1}, limit=SOUGHT_MOST + 1, hint=_named(BY_UPDATE)))
-        if len(few) <= SOUGHT_MOST:
-            page = _in_memory(tracking, [each["_id"] for each in few], which, most)
-            return _whole(tracking, page, members)
+    """List a page of what is not sought."""
+    few = _few(tracking, which)
+    if few is not None:
+        return _whole(tracking, _in_memory(tracking, few, which, most), members)
     if which.sort is Sort.NEXT:
         return _whole(tracking, _by_next_check(tracking, which, most), members)
-    wanted, order, hint = asked(which)
-    found = tracking.find(wanted, members, sort=order, limit=most, hint=hint)
-    return list(found.batch_size(most))
+    page: list[Document] = []
+    for wanted, order in asked(which):
+        if left := most - len(page):
+            by = _named(_index_of(which))
+            page += tracking.find(wanted, members, sort=order, limit=left, hint=by).batch_size(left)
+    return page
+
+
+def _few(tracking: Collection[Document], which: Which) -> list[str] | None:
+    """Name all that may be meant, where these are so few that they are sorted here.
+
+    Else one might look through all of an account for what is rare.
+    """
+    in_order = which.sort.member == "updated_at" or not which.tags
+    if in_order and which.sort is not Sort.NEXT and not which.slug:
+        return None
+    own = {**_whose(which.account), "tag": _in(_tags(which))}
+    found = tracking.find(own, {"_id": 1}, limit=SOUGHT_MOST + 1, hint=_named(BY_UPDATE))
+    few = [each["_id"] for each in found]
+    if len(few) > SOUGHT_MOST and which.slug and _count(tracking, which.account) == LARGE:
+        few = list(islice(_numbered(tracking, which, ("",)), SOUGHT_MOST + 1))
+    return few if len(few) <= SOUGHT_MOST else None
 
 
 def counted(tracking: Collection[Document], account: Account) -> dict[Tag, int]:
     """Count an account's parcels by tag, each up to COUNTED_MOST. Raises TooMuch, PyMongoError."""
     with _in_time():
-        # The command by itself counts in the index; what drivers make of it reads as many keys
-        # into an aggregation, and takes thrice as long.
-        return {
-            tag: tracking.database.command(
-                "count",
-                tracking.name,
-                query={**_whose(account), "tag": tag.value},
-                limit=COUNTED_MOST,
-                hint=dict(_named(BY_UPDATE)),
-            )["n"]
-            for tag in Tag
-        }
+        return {tag: _count(tracking, account, COUNTED_MOST, tag=tag.value) for tag in Tag}
 
 
-def asked(which: Which) -> tuple[Document, Order, Order]:
-    """Express a list that an index has in its order: filter, order and index."""
-    member, direction = which.sort.member, which.sort.direction
-    wanted = _whose(which.account) | _filters(which)
-    if member == "updated_at":
+def _count(tracking: Collection[Document], account: Account, most: int = LARGE, **more: str) -> int:
+    """Count an account's parcels in the index.
+
+    By the command itself: what drivers make of it is an aggregation, which takes thrice as long.
+    """
+    wanted = {**_whose(account), **more}
+    told = tracking.database.command(
+        "count", tracking.name, query=wanted, limit=most, hint=dict(_named(BY_UPDATE))
+    )
+    return int(told["n"])
+
+
+def asked(which: Which) -> list[tuple[Document, Order]]:
+    """Ask for what an index has in the order of the list.
+
+    Behind a page at first for what is of the same instant: of both at once MongoDB may make a plan
+    that sorts all.
+    """
+    order = _order_of(which)
+    wanted = _both(_whose(which.account), _filters(which))
+    if which.sort.member == "updated_at":
         wanted["tag"] = _in(_tags(which))
-    beyond = _beyond(which)
-    order = [(member, direction), ("_id", direction)]
-    index = BY_UPDATE if member == "updated_at" else BY_CREATION
-    return wanted | beyond, order, _named(index)
+    if which.behind is None:
+        return [(wanted, order)]
+    (at, name), member = which.behind, which.sort.member
+    sign = "$lt" if which.sort.direction == DESCENDING else "$gt"
+    same = _both(wanted, {member: {"$eq": at}, "_id": {sign: name}})
+    return [(same, order[1:]), (_both(wanted, {member: {sign: at}}), order)]
+
+
+def _both(one: Document, other: Document) -> Document:
+    """Join conditions, of which each member's are operators."""
+    return one | {name: one.get(name, {}) | each for name, each in other.items()}
 
 
 def found_by_words(stores: Collections, which: Which) -> Iterator[str]:
@@ -280,21 +311,22 @@ def _by_next_check(tracking: Collection[Document], which: Which, most: int) -> l
     if not which.slug:
         groups = [{"$match": planned}, {"$group": {"_id": "$slug"}}]
         slugs = [each["_id"] for each in tracking.aggregate(groups)]
-    order = [("next_check_at", ASCENDING), ("_id", ASCENDING)]
-    few = max(most // 8, 5)
+    behind = which.behind or (EPOCH, "")
     cursors = []
     for slug in slugs:
         of_slug = planned | {"slug": {"$eq": slug}}
         paces = [each["_id"] for each in tracking.aggregate(paces_of(of_slug))]
-        wanted: Document = {**of_slug, "check_pace": {"$in": paces}, **_beyond(which)}
-        wanted["_id"] = {"$regex": _of(which.account)}
+        wanted: Document = {**of_slug, "check_pace": {"$in": paces}}
+        wanted |= {"next_check_at": {"$gt": EPOCH, "$gte": behind[0]}}
+        wanted |= {"_id": {"$regex": _of(which.account)}}
         wanted |= {"tag": _in(which.tags)} if which.tags else {}
         wanted |= {"updated_at": {"$gte": which.since}} if which.since else {}
-        cursors.append(
-            tracking.find(wanted, {"next_check_at": 1}, sort=order, limit=most, batch_size=few)
-        )
+        found = tracking.find(wanted, {"next_check_at": 1}, sort=_order_of(which))
+        cursors.append(found.batch_size(max(most // 8, 5)))
+    due = itemgetter("next_check_at", "_id")
     try:
-        return list(islice(heapq.merge(*cursors, key=itemgetter("next_check_at", "_id")), most))
+        following = (each for each in heapq.merge(*cursors, key=due) if due(each) > behind)
+        return list(islice(following, most))
     finally:
         for each in cursors:
             each.close()
@@ -339,7 +371,7 @@ def _filters(which: Which) -> Document:
     if which.slug:
         wanted["_id"] = {"$regex": f"^{re.escape(which.slug)}:"}
     if which.active is not None:
-        wanted["active"] = which.active
+        wanted["active"] = {"$eq": which.active}
     if which.since is not None:
         wanted["updated_at"] = {"$gte": which.since}
     if which.tags and which.sort.member == "created_at":
@@ -357,19 +389,17 @@ def _tags(which: Which) -> list[Tag]:
     return [each for each in which.tags or tuple(Tag) if each not in over]
 
 
-def _beyond(which: Which) -> Document:
-    """What follows the last one of the page before; the range lets MongoDB begin there."""
-    if which.behind is None:
-        return {}
-    (at, name), member = which.behind, which.sort.member
-    sign = "lt" if which.sort.direction == DESCENDING else "gt"
-    rest = [{member: {f"${sign}": at}}, {member: at, "_id": {f"${sign}": name}}]
-    return {"$and": [{member: {f"${sign}e": at}}, {"$or": rest}]}
-
-
 def _batches(names: Iterator[str]) -> Iterator[list[str]]:
     while some := list(islice(names, BATCH)):
         yield some
+
+
+def _order_of(which: Which) -> Order:
+    return [(which.sort.member, which.sort.direction), ("_id", which.sort.direction)]
+
+
+def _index_of(which: Which) -> Sequence[str]:
+    return BY_UPDATE if which.sort.member == "updated_at" else BY_CREATION
 
 
 def _named(index: Sequence[str]) -> Order:
@@ -378,7 +408,7 @@ def _named(index: Sequence[str]) -> Order:
 
 
 def _whose(account: Account) -> Document:
-    return {"account": None if account == MAIN else account}
+    return {"account": {"$eq": None if account == MAIN else account}}
 
 
 def _of(account: Account) -> str:

@@ -6,18 +6,19 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from service import PROGRAM
 from service.console.output import moment, span
 from service.operator.attention import NO_CREDENTIALS, NOBODY_LIVES, cause, note
 from service.operator.look import LineSnapshot, LiveWorker, Place
 from tracking.operation import State
 
 WORKER_HEADERS = ("worker", "pid", "version", "since", "calls", "trouble")
-NOBODY = f"{NOBODY_LIVES}. Start one with `python worker.py`, or look into its log"
-RESUME = "`python worker.py resume {}`"
-CREDENTIALS = "`python worker.py doctor` names them; set them, then restart the workers"
+NOBODY = f"{NOBODY_LIVES}. Start one with `{PROGRAM}`, or look into its log"
+RESUME = f"`{PROGRAM} resume {{}}`"
+CREDENTIALS = f"`{PROGRAM} doctor` names them; set them, then restart the workers"
 """What helps where credentials are missing: after `resume` alone the next call stops it again."""
 # `stands` says the rest.
-_BROKEN = "a key of it in Redis is broken: `python worker.py check` names it"
+_BROKEN = f"a key of it in Redis is broken: `{PROGRAM} check` names it"
 _WORDS = {"no_worker": NOBODY, "broken": _BROKEN} | dict.fromkeys(
     ("", "queue", "retry", "running"), ""
 )
@@ -43,6 +44,8 @@ def stands(place: Place) -> str:
     match place.list:
         case "behind":
             return "waits for the call that runs for this number"
+        case "later" if place.bound_by == "account_quota":
+            return f"waits until its account has calls again{eta}{attempts}"
         case "later":
             return f"is tried again{eta}{attempts}"
     ahead = "" if place.ahead is None else f", {place.ahead} ahead"
@@ -70,6 +73,8 @@ def reason(view: LineSnapshot) -> str:
     match view.bound_by:
         case "filling":
             found = f"those who wait are to have one call together{_until(view)}"
+        case "account_quota":
+            found = f"the accounts of those who wait have no call left today{_until(view)}"
         case "quiet":
             found = f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
         case "paused" | "probing":

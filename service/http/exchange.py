@@ -37,6 +37,7 @@ from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
 from service.operator.parcels import Narrow
 from service.operator.put import read_posted
+from service.operator.quotas import QuotaUsedUp
 from service.operator.services import BadWish, NoKeys, UnknownService
 from tracking.errors import MalformedJob, StoreError
 
@@ -59,7 +60,7 @@ class Problem(Exception):
     def body(self) -> bytes:
         """Write what is sent."""
         said = {"title": self.status.phrase, "status": int(self.status), "detail": self.detail}
-        return msgspec.json.encode(said | self.more)
+        return msgspec.json.encode(said | self.more) + b"\n"
 
     def response(self) -> web.Response:
         """Make the answer."""
@@ -175,7 +176,7 @@ def problem_of(error: Exception, name: str) -> Problem:
             status = HTTPStatus(error.status)
             headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
             return Problem(status, _DETAILS.get(status, error.reason), headers)
-        case StoreError():
+        case StoreError() | NoKeys():
             return come_later(f"{error}")
         case Narrow():
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
@@ -189,21 +190,25 @@ def problem_of(error: Exception, name: str) -> Problem:
 def _not_done(error: NotDone) -> Problem:
     """Say what cannot be done: a conflict, where it is nothing else."""
     match error:
-        case UnknownService():
-            why = "there is no such service: GET /v1/services lists them"
-            return Problem(HTTPStatus.NOT_FOUND, why)
-        case UnknownDelivery():
-            why = "there is no such delivery, or it is over for long: the list has those there are"
-            return Problem(HTTPStatus.NOT_FOUND, why)
+        case UnknownService() | UnknownDelivery():
+            return Problem(HTTPStatus.NOT_FOUND, _UNKNOWN[type(error)])
         case BadWish(parameter=name):
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", parameter=name)
         case NotNow(seconds=wait):
             headers = {"Retry-After": f"{max(math.ceil(wait), RETRY_SECONDS)}"}
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
-        case NoKeys():
-            return come_later(f"{error}")
+        case QuotaUsedUp(seconds=wait):
+            if wait is None:
+                return Problem(HTTPStatus.FORBIDDEN, f"{error}", **error.members)
+            headers = {"Retry-After": f"{wait}"}
+            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers, **error.members)
     return Problem(HTTPStatus.CONFLICT, f"{error}")
 
+
+_UNKNOWN: Mapping[type, str] = {
+    UnknownService: "there is no such service: GET /v1/services lists them",
+    UnknownDelivery: "there is no such delivery, or it is over for long: look into the list",
+}
 
 BODY_MOST = 1 << 20
 """Bytes of a body: a thousand requests of 1 KiB each."""
@@ -399,8 +404,8 @@ def place_of(cursor: str | None, status: HTTPStatus) -> tuple[dt.datetime, str] 
 
 
 def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    """Write JSON."""
-    body = msgspec.json.encode(value)
+    """Write JSON, with a newline at its end: terminals show it."""
+    body = msgspec.json.encode(value) + b"\n"
     return web.Response(status=status, body=body, content_type="application/json")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from service import PROGRAM
 from service.operator.look import (
     BY_HAND,
     LIVES_SECONDS,
@@ -13,6 +14,8 @@ from service.operator.look import (
     LineSnapshot,
     older_than_this,
 )
+from service.operator.quotas import QuotaUsedUp, Uses
+from tracking.request import Account
 
 NO_CREDENTIALS = "no_credentials"
 _PAUSES = {
@@ -69,12 +72,20 @@ def concerns_of(
             yield Concern(f"{each.line} is behind its plan of re-checks{_quota(each)}", each.line)
 
 
+def used_up(uses: Mapping[Account, Uses]) -> Iterator[Concern]:
+    """List the quotas of accounts of which nothing is left."""
+    for account, own in uses.items():
+        for quota, use in own.items():
+            if use.allowed is not None and use.used is not None and use.used >= use.allowed:
+                yield Concern(f"{QuotaUsedUp(quota, account, use)}. They are used up")
+
+
 def _stopped(
     lines: Sequence[LineSnapshot], lacking: Callable[[LineSnapshot], str]
 ) -> Iterator[Concern]:
     for each in lines:
         if each.bound_by == "broken":
-            what = "has a broken key in Redis: python worker.py check names it"
+            what = f"has a broken key in Redis: {PROGRAM} check names it"
             yield Concern(f"{each.line} {what}", each.line)
         elif each.bound_by in STOPPED:
             missing = lacking(each) if each.paused_why == NO_CREDENTIALS else ""

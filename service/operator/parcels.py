@@ -27,7 +27,12 @@ from service.worker.results.parcel_lists import (
     every,
     listed,
 )
-from service.worker.results.queries import COUNTED_MOST, delivered_since, overdue
+from service.worker.results.queries import (
+    COUNTED_MOST,
+    count_in_time,
+    delivered_since,
+    overdue,
+)
 from service.worker.results.shipments import spoken_of
 from tracking.checkpoint import Tag
 from tracking.request import Account
@@ -152,10 +157,8 @@ def today_of(stores: Collections, account: Account) -> Today:
     """Count what was delivered today, and what is overdue. Raises PyMongoError."""
     now = stored_now()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return Today(
-        delivered_since(stores.tracking, account, midnight),
-        overdue(stores.tracking, account, now),
-    )
+    asked = (delivered_since(account, midnight), overdue(account, now))
+    return Today(*(count_in_time(stores.tracking, each) for each in asked))
 
 
 @contextmanager

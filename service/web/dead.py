@@ -106,7 +106,7 @@ class DeadPages:
 
     async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Count those that are meant, and ask whether the act is. Raises Problem, StoreError."""
-        meant, act = self._meant(request.query), _act(request.query)
+        meant, act = self._meant(_uncut(request.query)), _act(request.query)
         if meant.filter is None:
             return see_other("/dead", **meant.given)
         stores = self._board.stores

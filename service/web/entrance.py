@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
 
+from service import PROGRAM
 from service.config.schema import Config
 from service.http.exchange import Problem
 from service.http.proxies import Asking
-from service.observe.log import emit_unexpected
+from service.observe.events import Event
+from service.observe.log import emit, emit_unexpected
 from service.operator import invitations, sessions, users
 from service.operator.accounts import NotDone
 from service.operator.attempts import Attempt, count_attempt, give_back
@@ -26,6 +29,7 @@ from service.operator.invitations import Invitation
 from service.operator.passwords import LEAST_CHARACTERS, Looks
 from service.web.frame import Frame, Page, see_other
 from service.web.visitors import COOKIE, Visitor
+from tracking.errors import ResultsDown
 
 EMAIL_MOST = 254
 FIRST_PAGE = "/"
@@ -73,6 +77,12 @@ class Entrance:
         if self._config.web.sign_up != "closed":
             pages += self._asked_by_mail("/sign-up", Attempt.SIGN_UP, invitations.ask_to_sign_up)
         return pages
+
+    async def announce(self) -> None:
+        """Say in the log how the first user is made, where there is none."""
+        with suppress(ResultsDown):  # the pages say it, too
+            if not await self._visitors.any_user():
+                emit(Event.NO_USER, fix=f"`{PROGRAM} user add --first` prints a link.")
 
     async def close(self) -> None:
         """Wait for the mails that are being written."""
@@ -123,8 +133,8 @@ class Entrance:
         found, token = await self._link(request), request.match_info["token"]
         try:
             password = chosen(form)
-            used = (invitations.accept, self._stores, token, form["email"], password)
-            user = await self._looks.run(*used)
+            given = (self._stores, self._config, token, form["email"], password)
+            user = await self._looks.run(invitations.accept, *given)
         except NotDone as error:
             values = {"found": found, "email": form["email"]}
             return self._page(request, visitor, "welcome", f"{error}", **values)
@@ -233,7 +243,7 @@ class Entrance:
     ) -> web.Response:
         """Write a page with a form, and above it what is wrong with what was sent."""
         status = HTTPStatus.FORBIDDEN if wrong else HTTPStatus.OK
-        values |= {"wrong": wrong, "least": LEAST_CHARACTERS}
+        values |= {"wrong": wrong[:1].upper() + wrong[1:], "least": LEAST_CHARACTERS}
         return self._frame.render(request, visitor, f"entrance/{name}.html", status, **values)
 
 

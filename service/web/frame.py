@@ -24,13 +24,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 from weakref import WeakValueDictionary
 
 import jinja2
 from aiohttp import web
 from markupsafe import Markup
 
-from service import VERSION
+from service import PROGRAM, VERSION
 from service.http.exchange import REQUEST_ID, Problem, Route, problem_of
 from service.operator.keys import Scope
 from service.web import writing
@@ -46,6 +47,13 @@ LIVE_MOST = 10_000
 """Fragments that are kept at once."""
 
 LOGIN = "/login"
+
+NOTICE = "notice"
+"""The cookie of what the next page says is done. In its address anybody could make it say things,
+and e-mails would stand in logs."""
+
+NOTICE_SECONDS = 60
+NOTICE_MOST = 300
 
 Handler = Callable[[web.Request, Visitor], Awaitable[web.StreamResponse]]
 
@@ -105,6 +113,7 @@ class Frame:
         token = Markup('<input type="hidden" name="csrf" value="{}">').format(self._token)
         self._templates.globals |= {
             "version": VERSION,
+            "program": PROGRAM,
             "csrf": lambda: token,
             "link": writing.link,
             "asset": address,
@@ -123,8 +132,12 @@ class Frame:
         **values: Any,
     ) -> web.Response:
         """Write a page."""
-        html = self.text(request, visitor, template, **values)
-        return self._answer(html, visitor, status)
+        notice = unquote(request.cookies.get(NOTICE, ""))
+        html = self.text(request, visitor, template, notice=notice, **values)
+        answered = self._answer(html, visitor, status)
+        if notice:
+            answered.del_cookie(NOTICE, path="/")
+        return answered
 
     def text(self, request: web.Request, visitor: Visitor, template: str, **values: Any) -> str:
         """Render a template; the token in it still stands for each visitor's own."""
@@ -229,7 +242,11 @@ def _to_login(request: web.Request) -> web.Response:
     return see_other(LOGIN, next=request.path_qs if request.method == "GET" else "")
 
 
-def see_other(path: str, **query: str) -> web.Response:
-    """Lead to another page, by GET."""
+def see_other(path: str, done: str = "", **query: str) -> web.Response:
+    """Lead to another page, by GET; it says what is done, this once."""
     where = writing.link(path, **query)
-    return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": where} | dict(HEADERS))
+    led = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": where} | dict(HEADERS))
+    if done:
+        text, seconds = quote(done[:NOTICE_MOST]), NOTICE_SECONDS
+        led.set_cookie(NOTICE, text, max_age=seconds, path="/", httponly=True, samesite="Strict")
+    return led

@@ -13,8 +13,6 @@ from service.config.address import is_loopback
 from service.config.schema import Config
 from service.http.exchange import Route
 from service.http.serve import Backing
-from service.observe.events import Event
-from service.observe.log import emit
 from service.web import assets
 from service.web.accounts import AccountPages
 from service.web.board import Board
@@ -32,7 +30,6 @@ from service.web.statistics import StatisticsPages
 from service.web.users import UserPages
 from service.web.visitors import Visitors
 from service.web.workers import WorkerPages
-from tracking.errors import ResultsDown
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("Overview", "/"),
@@ -67,9 +64,7 @@ async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     pages += AccountPages(frame, board).pages()
     pages += [*Parcels(frame, backing).pages(), *Imports(frame, backing).pages()]
     pages += OneParcel(frame, backing).pages()
-    with contextlib.suppress(ResultsDown):  # somebody sees it on the pages
-        if not await frame.visitors.any_user():
-            emit(Event.NO_USER, fix="Run `python worker.py user add --first`, which prints a link.")
+    await entrance.announce()
     try:
         yield [*assets.routes(), *frame.routes(pages)]
     finally:

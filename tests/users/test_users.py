@@ -83,6 +83,7 @@ def test_an_e_mail_is_the_same_in_large_letters() -> None:
     assert users.email_of(" Anna@ACME.example\n") == ANNA
 
 
+@pytest.mark.prove
 def test_of_a_password_only_what_argon2id_makes_of_it_is_kept(
     stores: Collections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +130,8 @@ def test_a_session_opens_with_the_password_and_with_nothing_else(stores: Collect
         (ANNA, PASSWORD * 20),
         (BEN, PASSWORD),
         (BEN, ""),
+        (BEN, "nobody's"),  # of which the hash is that of nobody, in these tests
+        ("nobody@acme.example", "nobody's"),
         ("nobody@acme.example", PASSWORD),
     ]:
         assert open_session(stores, email, password) is None

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -65,10 +65,9 @@ class Window:
     def __init__(self, browser: Browser, person: Person, **how: Any) -> None:
         self.url = url = person.url
         self.complaints: list[str] = []
-        width, height = how.pop("size", WIDE)
         self.context: BrowserContext = browser.new_context(
             base_url=url,
-            viewport={"width": width, "height": height},
+            viewport={"width": WIDE[0], "height": WIDE[1]},
             locale="en-GB",
             timezone_id="Europe/Berlin",
             **how,
@@ -87,25 +86,22 @@ class Window:
         self.page.goto(path)
         return self.page
 
-    def findings(self) -> list[str]:
-        """What axe finds on the page as it is shown."""
+    def findings(self, size: tuple[int, int], scheme: Literal["light", "dark"]) -> list[str]:
+        """What axe finds on the page that is shown, in this size and these colours."""
+        self.page.set_viewport_size({"width": size[0], "height": size[1]})
+        self.page.emulate_media(color_scheme=scheme)
         asked = {"runOnly": {"type": "tag", "values": list(RULES)}, "resultTypes": ["violations"]}
         found = Axe().run(self.page, options=asked).response["violations"]
-        return [
-            f"{self.page.url}: {each['id']} ({each['help']}): {node['html'][:160]}"
-            for each in found
-            for node in each["nodes"]
-        ]
-
-    def overflows(self) -> bool:
-        """Whether the page is wider than the window, so that it must be moved sideways."""
+        told = [(each["id"], node["html"][:160]) for each in found for node in each["nodes"]]
         wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-        return bool(self.page.evaluate(wide))
+        if self.page.evaluate(wide):
+            told.append(("overflow", "the page is wider than the window"))
+        return [f"{self.page.url} {size} {scheme}: {what}: {where}" for what, where in told]
 
     def close(self) -> None:
         """Close it; what it complained of fails the test."""
         self.context.close()
-        assert self.complaints == []
+        assert not self.complaints, "\n".join(self.complaints)
 
     def _look_at(self, url: str) -> None:
         if not url.startswith((self.url + "/", "data:")):

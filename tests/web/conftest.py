@@ -7,6 +7,7 @@ fixture    lives    is
 `service`  module   the process, its collections, and people of each role (`pages_ground.Service`)
 `couriers` module   the courier site, and settings by which workers ask it for `acme-post`
 `worker`   module   a worker with the same settings, that works
+`browser`  module   Chromium; a test is skipped where there is none
 `owner`    test     an owner of `main`, who sees the pages for operators
 `member`   test     a member of `main`
 `viewer`   test     a viewer of `main`
@@ -24,6 +25,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pymongo
 import pytest
@@ -36,6 +38,9 @@ from devstack.process import Process
 from devstack.servers import running
 from devstack.site.remote import CourierSite
 from devstack.stack import Stack
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ONE = {"TRACKER_WORKER__PROCESSES": "1", "TRACKER_WORKER__GRACE_SECONDS": "3"}
 
@@ -96,6 +101,18 @@ def service(settings: dict[str, str]) -> Iterator[Service]:
         serving_pages(Path(folder), settings) as served,
     ):
         yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    # Here, as most tests need no browser: the library takes a while to load.
+    from browser_ground import open_browser  # noqa: PLC0415
+
+    with (
+        tempfile.TemporaryDirectory(prefix="pytest-", ignore_cleanup_errors=True) as home,
+        open_browser(Path(home)) as opened,
+    ):
+        yield opened
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ class Walk:
     @property
     def paths(self) -> set[str]:
         """Of pages and forms, without queries."""
-        return {urlsplit(each).path for each in [*self.pages, *self.posts]}
+        return {path_in(each) for each in [*self.pages, *self.posts]}
 
 
 def walk(person: Person, *starts: str) -> Walk:
@@ -50,7 +50,7 @@ def walk(person: Person, *starts: str) -> Walk:
         for form in shown.tree.forms:
             target = _absolute(shown, form.get("action"))
             if form.method.upper() == "POST":
-                found.posts.setdefault(urlsplit(target).path, shown)
+                found.posts.setdefault(path_in(target), shown)
             else:
                 left.append(target)
         left += [each for each in _links(shown) if not each.startswith(OTHERS)]
@@ -73,6 +73,11 @@ def _shape(address: str) -> object:
     """Two addresses of one shape show the same page with other values of its filters."""
     parts = urlsplit(address)
     return parts.path, tuple(sorted(name for name, _ in parse_qsl(parts.query)))
+
+
+def path_in(address: str) -> str:
+    """The path, without a query."""
+    return urlsplit(address).path
 
 
 def matches(pattern: str, paths: Iterable[str]) -> bool:

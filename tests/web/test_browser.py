@@ -6,21 +6,22 @@ No page may ask another host, break the policy, or complain in the console while
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
-from browser_ground import open_browser, window
+from browser_ground import window
 from pages_ground import Service
 from playwright.sync_api import Browser, Page, expect
 
 from devstack.process import Process
 from devstack.servers import free_port
+from service.operator.audit import Operator
+from service.operator.users import Role, add_user, new_user
+from tracking.request import MAIN
 
 pytestmark = pytest.mark.prove
 
@@ -69,15 +70,6 @@ def more_settings(couriers: dict[str, str], mailbox: Mailbox) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with (
-        tempfile.TemporaryDirectory(prefix="pytest-", ignore_cleanup_errors=True) as home,
-        open_browser(Path(home)) as opened,
-    ):
-        yield opened
-
-
 def choose_password(page: Page, email: str = "") -> None:
     if email:
         page.get_by_label("E-mail").fill(email)
@@ -102,9 +94,12 @@ def test_the_first_owner_comes_by_the_printed_link(browser: Browser, service: Se
 def test_by_keyboard_alone_somebody_logs_in_and_goes_to_a_page(
     browser: Browser, service: Service
 ) -> None:
+    carl = new_user("carl@main.example", MAIN, Role.OWNER)
+    add_user(service.stores, Operator(), carl, PASSWORD)
+
     with window(browser, service.stranger()) as shown:
         page = shown.open("/settings")
-        for text in ("anna@main.example", PASSWORD):
+        for text in (carl.email, PASSWORD):
             tab_to(page, "input")
             page.keyboard.type(text)
         page.keyboard.press("Enter")

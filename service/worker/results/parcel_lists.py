@@ -14,7 +14,7 @@ No index is there for the number, nor for the next check of an account: each wou
 each store. `_id` holds courier, number and account, and the index of re-checks ends with it, so a
 filter by courier or account is one on keys.
 
-What takes longer than SECONDS is given up (TooMuch): whoever asks names less.
+What takes longer than SECONDS is given up (TooMuch): who asks names less.
 """
 
 from __future__ import annotations

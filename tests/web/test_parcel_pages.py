@@ -214,6 +214,8 @@ def test_viewers_look_members_ask_and_owners_of_main_forget(
 ) -> None:
     store(service, "1ZGONE")
     page = "/parcels/ups/1ZGONE"
+    file = b"number,slug\n1ZGONE,ups\n1ZSTAYS,ups"
+    imported = member.submit(member.get("/parcels/import"), "/parcels/import", file=file)
     for path in ("/parcels/add", "/parcels/import", "/parcels/detect?number=1Z"):
         assert viewer.get(path).status == 403
     assert "no worker has taken it yet" in member.submit(member.get(page), f"{page}/ask").words
@@ -225,6 +227,8 @@ def test_viewers_look_members_ask_and_owners_of_main_forget(
 
     assert "is forgotten" in done.words
     assert owner.get(page).status == 404
+    report = member.get(f"{imported.path}/report").text
+    assert ("1ZGONE" in report, "1ZSTAYS" in report) == (False, True)
     act = service.stores.audit.find_one({"act": "forget"})
     assert act
     assert (act["user"], act["target"]) == ("owner@main.example", {"slug": "ups"})

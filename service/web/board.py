@@ -65,6 +65,10 @@ class Kept:
             self._found[name] = task, self._clock() + seconds
         return cast("T", await asyncio.shield(task))
 
+    def forget(self, name: Hashable) -> None:
+        """Ask again: an act has changed what is kept."""
+        self._found.pop(name, None)
+
 
 class Board:
     """For one event loop. Its methods raise StoreError."""
@@ -80,6 +84,10 @@ class Board:
         """Look at all lines."""
         ask = partial(self.operators.lines, self.catalogue.slugs)
         return await self._kept.get("lines", NOW_SECONDS, ask)
+
+    def changed(self) -> None:
+        """Look at lines again: somebody has just changed one."""
+        self._kept.forget("lines")
 
     async def line(self, named: str) -> LineSnapshot:
         """Look at one line. Raises MalformedJob where there is none."""

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from service.config.schema import Config
 from service.http.callers import Callers
-from service.http.exchange import MOMENT, About, Route, answer
+from service.http.exchange import About, Route, answer
+from service.http.reading import MOMENT
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
 from service.operator.quotas import Quota, quotas_of
@@ -56,7 +57,7 @@ class QuotaRoutes:
         """Show the quotas of who asks. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
         found = await in_thread(quotas_of, self._config, self._stores, [account])
-        uses = {**found[account], Quota.REQUESTS: self._callers.minute_of(account)}
+        uses = {**found[account], Quota.REQUESTS: self._callers.minutes.use(account)}
         return answer(QuotasNow(*(QuotaNow(*uses[each]) for each in Quota)))
 
 

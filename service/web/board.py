@@ -65,6 +65,10 @@ class Kept:
             self._found[name] = task, self._clock() + seconds
         return cast("T", await asyncio.shield(task))
 
+    def forget(self, name: Hashable) -> None:
+        """Ask again: an act has changed what is kept."""
+        self._found.pop(name, None)
+
 
 class Board:
     """For one event loop. Its methods raise StoreError."""
@@ -80,6 +84,10 @@ class Board:
         """Look at all lines."""
         ask = partial(self.operators.lines, self.catalogue.slugs)
         return await self._kept.get("lines", NOW_SECONDS, ask)
+
+    def changed(self) -> None:
+        """Look at lines again: somebody has just changed one."""
+        self._kept.forget("lines")
 
     async def line(self, named: str) -> LineSnapshot:
         """Look at one line. Raises MalformedJob where there is none."""
@@ -109,8 +117,12 @@ class Board:
 
     async def parcels(self, account: Account) -> tuple[Counts, Today]:
         """Count an account's parcels. Raises Narrow."""
-        ask = partial(in_thread, _parcels, self.stores, account)
-        return await self._kept.get(("parcels", account), PARCELS_SECONDS, ask)
+        counting = partial(in_thread, counts_of, self.stores, account)
+        today = partial(in_thread, today_of, self.stores, account)
+        return await asyncio.gather(
+            self._kept.get(("parcels", account), PARCELS_SECONDS, counting),
+            self._kept.get(("today", account), PARCELS_SECONDS, today),
+        )
 
     async def quotas(self, account: Account | None = None) -> Mapping[Account, Uses]:
         """Look at what is used of an account's quotas, or of those of all."""
@@ -138,10 +150,6 @@ class Board:
 def _quotas(config: Config, stores: Collections, account: Account | None) -> Mapping[Account, Uses]:
     there = (each.name for each in accounts(stores) if each.removed_at is None)
     return quotas_of(config, stores, there if account is None else [account])
-
-
-def _parcels(stores: Collections, account: Account) -> tuple[Counts, Today]:
-    return counts_of(stores, account), today_of(stores, account)
 
 
 def _tubes(servers: Sequence[str]) -> list[Tubes]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from aiohttp import web
@@ -39,9 +41,10 @@ class Overview:
 
     async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Show it."""
-        values = dict(await self._parcels(request, visitor))
+        parts = [self._parcels(request, visitor)]
         if visitor.operates:
-            values |= await self._attention(request, visitor) | await self._happened()
+            parts += [self._attention(request, visitor), self._happened()]
+        values = dict(chain.from_iterable(each.items() for each in await asyncio.gather(*parts)))
         return self._frame.render(request, visitor, "overview/overview.html", **values)
 
     async def _parcels(self, _: web.Request, visitor: Visitor) -> Mapping[str, Any]:

@@ -143,8 +143,10 @@ def test_a_line_is_paused_with_a_reason_and_resumed(
     resumed = owner.submit(paused, f"{USPS}/resume")
 
     assert "usps is paused" in paused.words
+    assert "Bound by paused by hand (<b>sale</b>) for" in paused.words
     assert 800 < left <= 900
     assert "usps may be called again" in resumed.words
+    assert "<b>sale</b>" not in resumed.words
     assert not line.exists("calls_held:usps")
     user = "owner@main.example"
     assert acts(service) == [

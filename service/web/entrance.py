@@ -242,7 +242,7 @@ class Entrance:
     ) -> web.Response:
         """Write a page with a form, and above it what is wrong with what was sent."""
         status = HTTPStatus.FORBIDDEN if wrong else HTTPStatus.OK
-        values |= {"wrong": wrong, "least": LEAST_CHARACTERS}
+        values |= {"wrong": wrong[:1].upper() + wrong[1:], "least": LEAST_CHARACTERS}
         return self._frame.render(request, visitor, f"entrance/{name}.html", status, **values)
 
 

@@ -7,8 +7,7 @@ KEYS[2]  tracking:rules            the newest revision
 ARGV[1]  revision                  of the rules with which they were read
 ARGV[2…] account, calls a day, …   of all accounts that have such a quota
 
-Returns  {now, 1}   they hold
-         {now, 0}   newer ones do
+Returns  {now, held}   1: they hold; 0: newer ones do
 ]]
 local time = redis.call('TIME')
 local now, revision, key = time[1] * 1000000 + time[2], tonumber(ARGV[1]), KEYS[1]

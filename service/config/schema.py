@@ -234,6 +234,9 @@ class Web(Section, frozen=True):
     sign_up: Literal["closed", "domain", "open"] = "closed"
     sign_up_domains: tuple[str, ...] = ()
     sign_up_account: str = ""
+    sign_up_calls_a_day: Count = 1_000
+    sign_up_parcels: Count = 1_000
+    sign_up_requests_a_minute: Count = 300
 
 
 class Allowed(Section, frozen=True):

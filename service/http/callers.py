@@ -11,7 +11,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from service.http.backend.keyring import Keyring
-from service.http.exchange import Problem, body_of, used_up
+from service.http.exchange import Problem, body_of
 from service.operator.audit import Operator, Via
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, needed
 from service.operator.quotas import Quota, QuotaUsedUp, Use
@@ -63,6 +63,39 @@ class Allowance:
         return limit, min(limit, max(0, int(room))), max(0.0, (limit - room) / self._per_second)
 
 
+class Minutes:
+    """Counts the requests of a minute, of accounts that have such a quota, at this process."""
+
+    def __init__(self, keyring: Keyring, clock: Callable[[], float]) -> None:
+        self._keyring = keyring
+        self._clock = clock
+        self._counts: dict[Account, tuple[float, int]] = {}
+        """When the minute of an account ends, and its requests until now."""
+
+    def use(self, account: Account) -> Use:
+        """Say what an account may have, and what is used."""
+        most = self._keyring.keys.quotas.get(account, {}).get(Quota.REQUESTS)
+        if most is None:
+            return Use(None)
+        left, used = self._left(account)
+        return Use(most, used, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=left))
+
+    def count(self, account: Account) -> None:
+        """Count a request. Raises QuotaUsedUp."""
+        use = self.use(account)
+        if use.allowed is None:
+            return
+        left, used = self._left(account)
+        if used >= use.allowed:
+            raise QuotaUsedUp(Quota.REQUESTS, account, use)
+        self._counts[account] = self._clock() + left, used + 1
+
+    def _left(self, account: Account) -> tuple[float, int]:
+        ends, used = self._counts.get(account, (0.0, 0))
+        left = ends - self._clock()
+        return (left, used) if left > 0 else (MINUTE_SECONDS, 0)
+
+
 class Callers:
     """Authenticates requests by their keys. `always`: nobody is served without a key."""
 
@@ -79,8 +112,7 @@ class Callers:
         self._always = always
         self._clock = clock
         self._allowances: dict[str, Allowance] = {}
-        self._minutes: dict[Account, tuple[float, int]] = {}
-        """When the minute of an account with such a quota ends, and its requests until now."""
+        self.minutes = Minutes(keyring, clock)
         self._unlimited = Allowance(per_second, clock())
 
     @property
@@ -163,25 +195,10 @@ class Callers:
             return False
         return True
 
-    def minute_of(self, account: Account) -> Use:
-        """Say what this process counted of an account's requests in its minute that runs."""
-        most = self._keyring.keys.quotas.get(account, {}).get(Quota.REQUESTS)
-        if most is None:
-            return Use(None)
-        ends, used = self._minutes.get(account, (0.0, 0))
-        if (left := ends - self._clock()) <= 0:
-            left, used = MINUTE_SECONDS, 0
-        return Use(most, used, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=left))
-
     def _use(self, key: Key) -> None:
-        """Raises Problem where its account, or it, is used too often."""
+        """Raises Problem, QuotaUsedUp where it, or its account, is used too often."""
         now = self._clock()
-        use = self.minute_of(key.account)
-        if use.allowed is not None and use.used is not None:
-            if use.used >= use.allowed:
-                raise used_up(QuotaUsedUp(Quota.REQUESTS, key.account, use))
-            ends = self._minutes[key.account][0] if use.used else now + MINUTE_SECONDS
-            self._minutes[key.account] = ends, use.used + 1
+        self.minutes.count(key.account)
         allowance = self._allowances.get(key.prefix)
         if allowance is None:
             allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)

@@ -201,21 +201,11 @@ def _not_done(error: NotDone) -> Problem:
         case NotNow(seconds=wait):
             headers = {"Retry-After": f"{max(math.ceil(wait), RETRY_SECONDS)}"}
             return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
-        case QuotaUsedUp():
-            return used_up(error)
+        case QuotaUsedUp(seconds=wait):
+            status = HTTPStatus.FORBIDDEN if wait is None else HTTPStatus.TOO_MANY_REQUESTS
+            later = None if wait is None else {"Retry-After": f"{wait}"}
+            return Problem(status, f"{error}", later, **error.members)
     return Problem(HTTPStatus.CONFLICT, f"{error}")
-
-
-def used_up(error: QuotaUsedUp) -> Problem:
-    """Name the quota that refuses a request, and when it does so no more, where that is known."""
-    allowed, used, resets_at = error.use
-    told: dict[str, Any] = {"quota": error.quota.value, "allowed": allowed, "used": used}
-    if resets_at is None:
-        return Problem(HTTPStatus.FORBIDDEN, f"{error}", **told)
-    seconds = math.ceil((resets_at - dt.datetime.now(dt.UTC)).total_seconds())
-    headers = {"Retry-After": f"{max(1, seconds)}"}
-    told["resets_at"] = resets_at
-    return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers, **told)
 
 
 BODY_MOST = 1 << 20

@@ -56,7 +56,7 @@ class QuotaRoutes:
         """Show the quotas of who asks. Raises Problem, StoreError."""
         account = self._callers.account(request, Scope.READ)
         found = await in_thread(quotas_of, self._config, self._stores, [account])
-        uses = {**found[account], Quota.REQUESTS: self._callers.minute_of(account)}
+        uses = {**found[account], Quota.REQUESTS: self._callers.minutes.use(account)}
         return answer(QuotasNow(*(QuotaNow(*uses[each]) for each in Quota)))
 
 

@@ -88,10 +88,9 @@ async def until_stopped(
         noting = operations.note_put if operations else None
         door = open_door(config, beside / config.ingest.spool, noting)
         closing.push_async_callback(door.close)
-        door.insist = ParcelRoom(keyring).insist
         always = config.http.require_key or not is_loopback(listen)
         callers = Callers(keyring, config.http.per_second, always=always)
-        catalogue = Catalogue(config)
+        door.insist, catalogue = ParcelRoom(keyring).insist, Catalogue(config)
         made = application(door, catalogue, callers, config.http, operations)
         if pages and operations:
             shown = pages(Backing(config, door, catalogue, operations))

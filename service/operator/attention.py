@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from service.operator.look import (
@@ -13,6 +13,8 @@ from service.operator.look import (
     LineSnapshot,
     older_than_this,
 )
+from service.operator.quotas import QuotaUsedUp, Uses
+from tracking.request import Account
 
 NO_CREDENTIALS = "no_credentials"
 _PAUSES = {
@@ -67,6 +69,14 @@ def concerns_of(
     for each in lines.told:
         if (each.checks_behind_seconds or 0) >= BEHIND_SECONDS:
             yield Concern(f"{each.line} is behind its plan of re-checks{_quota(each)}", each.line)
+
+
+def used_up(uses: Mapping[Account, Uses]) -> Iterator[Concern]:
+    """List the quotas of accounts of which nothing is left."""
+    for account, own in uses.items():
+        for quota, use in own.items():
+            if use.allowed is not None and use.used is not None and use.used >= use.allowed:
+                yield Concern(f"{QuotaUsedUp(quota, account, use)}. They are used up")
 
 
 def _stopped(

@@ -25,11 +25,11 @@ from enum import StrEnum
 
 from service.config.schema import Config
 from service.operator.accounts import NotDone, add_account, insist_on
-from service.operator.attempts import Attempt, count_attempt
 from service.operator.audit import Operator, Via, recorded
 from service.operator.connections import Collections
 from service.operator.keys import digest
 from service.operator.passwords import insist_on_strength
+from service.operator.quotas import Quota, set_quotas
 from service.operator.sessions import any_user
 from service.operator.users import Role, User, add_user, email_of, find_user, new_user, set_password
 from service.worker.deliveries.mail import LINKS, write_mail
@@ -83,8 +83,6 @@ def invite(stores: Collections, who: Operator, email: str, account: Account, rol
         if who.account not in {MAIN, account}:
             raise NotDone(f"there is no account {account}")
         insist_on(stores, account)
-        if who.via is Via.WEB:
-            count_attempt(stores, Attempt.INVITE, who.account)
         found = find_user(stores, email)
         if found and found.account == account:
             raise NotDone(f"there is a user {email} already")
@@ -140,8 +138,8 @@ def find_link(stores: Collections, token: str) -> Invitation | None:
     return _read(found) if found else None
 
 
-def accept(stores: Collections, token: str, email: str, password: str) -> User:
-    """Use a link: gives the user, who has this password from now on. Raises NotDone.
+def accept(stores: Collections, config: Config, token: str, email: str, password: str) -> User:
+    """Use a link: gives the user, who has this password from now on. Raises NotDone, StoreError.
 
     `email` counts for the first owner only. What is wrong with the password uses no link.
     """
@@ -161,7 +159,7 @@ def accept(stores: Collections, token: str, email: str, password: str) -> User:
         return new_user(email, wanted.account, wanted.role)
     if find_user(stores, email):
         raise NotDone(f"there is a user {email} already: log in, or have your password reset")
-    account = wanted.account or _new_account(stores, email)
+    account = wanted.account or _new_account(stores, config, email)
     user = new_user(email, account, wanted.role)
     add_user(stores, who, user, password)
     return user
@@ -240,11 +238,19 @@ def _insist_on_no_user(stores: Collections) -> None:
         raise NotDone("there are users already: an owner invites, or `user add EMAIL`")
 
 
-def _new_account(stores: Collections, email: str) -> Account:
-    """Make an account named after an e-mail, with digits behind the name where it is taken."""
+def _new_account(stores: Collections, config: Config, email: str) -> Account:
+    """Make an account with quotas, named after an e-mail, with digits where the name is taken."""
     name = re.sub(r"[^a-z0-9]", "", email.partition("@")[0])[:14] or "account"
     account = Account(name)
     while stores.accounts.find_one({"_id": account}, {"_id": 1}) or account == MAIN:
         account = Account(f"{name}{secrets.randbelow(900_000) + 100_000}")
-    add_account(stores, account)
+    who = Operator(account=account, via=Via.WEB, user=email)
+    add_account(stores, account, who)
+    web = config.web
+    quotas = {
+        Quota.CALLS: web.sign_up_calls_a_day,
+        Quota.PARCELS: web.sign_up_parcels,
+        Quota.REQUESTS: web.sign_up_requests_a_minute,
+    }
+    set_quotas(config, stores, who, account, quotas)
     return account

@@ -27,7 +27,7 @@ NOBODYS = (
     "$argon2id$v=19$m=65536,t=3,p=4$BrXljRmGbeNqLkcROFXsOw"
     "$PBtj/hyfHm+oxstIuuvbwSfXZ4teqYz6Cznfa+KR9Rg"
 )
-"""The hash of no password: who is not known takes as long as who is. It costs what ours cost."""
+"""The hash of no password, as dear as those of users: an unknown one takes as long."""
 
 AT_ONCE = 2
 WAIT_MOST = 50

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -49,13 +50,26 @@ Uses = Mapping[Quota, Use]
 
 
 class QuotaUsedUp(NotDone):
-    """An account has as much as a quota of it allows."""
+    """An account has as much as a quota of it allows; `seconds`: until it may have more."""
 
     def __init__(self, quota: Quota, account: Account, use: Use) -> None:
         why = f"the account {account} may have {use.allowed} {_OF[quota]}"
         super().__init__(f"{why}: {_THEN[quota]}")
         self.quota = quota
         self.use = use
+
+    @property
+    def seconds(self) -> int | None:
+        """Whole seconds; None where time alone does not help."""
+        if self.use.resets_at is None:
+            return None
+        return max(1, math.ceil((self.use.resets_at - dt.datetime.now(dt.UTC)).total_seconds()))
+
+    @property
+    def members(self) -> dict[str, object]:
+        """What programs are to know of it."""
+        some = {name: each for name, each in self.use._asdict().items() if each is not None}
+        return {"quota": self.quota.value, **some}
 
 
 _OF = {

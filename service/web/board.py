@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from service.config.schema import Config
 from service.http.serve import Backing
-from service.operator.attention import Concern, concerns_of
+from service.operator.accounts import accounts
+from service.operator.attention import Concern, concerns_of, used_up
 from service.operator.connections import Collections, in_thread
-from service.operator.look import AtWork, Lines, LineSnapshot, at_work
+from service.operator.look import AtWork, Lines, LineSnapshot, Tubes, at_work
 from service.operator.parcels import Counts, Today, counts_of, today_of
+from service.operator.producer import Producer
+from service.operator.quotas import Uses, quotas_of
 from service.operator.statistics import Statistics, call_rates, statistics_in
 from tracking.errors import StoreError
 from tracking.request import Account, Slug
 
 NOW_SECONDS = 1.5
 """How long a look at lines and workers serves: less than live fragments take turns in."""
+
+TUBES_SECONDS = 5.0
+"""Longer, as each look at tubes opens connections."""
 
 SPAN_SECONDS = 10.0
 """How long statistics serve: the shortest span that is counted."""
@@ -58,6 +65,10 @@ class Kept:
             self._found[name] = task, self._clock() + seconds
         return cast("T", await asyncio.shield(task))
 
+    def forget(self, name: Hashable) -> None:
+        """Ask again: an act has changed what is kept."""
+        self._found.pop(name, None)
+
 
 class Board:
     """For one event loop. Its methods raise StoreError."""
@@ -74,6 +85,10 @@ class Board:
         ask = partial(self.operators.lines, self.catalogue.slugs)
         return await self._kept.get("lines", NOW_SECONDS, ask)
 
+    def changed(self) -> None:
+        """Look at lines again: somebody has just changed one."""
+        self._kept.forget("lines")
+
     async def line(self, named: str) -> LineSnapshot:
         """Look at one line. Raises MalformedJob where there is none."""
         for each in (await self.lines()).told:
@@ -84,6 +99,11 @@ class Board:
     async def at_work(self) -> AtWork:
         """Look at who works, and on what."""
         return await self._kept.get("work", NOW_SECONDS, partial(at_work, self.operators.view))
+
+    async def tubes(self) -> list[Tubes]:
+        """Look at what the tubes hold; a server that does not answer says why in its own."""
+        servers = self.operators.config.beanstalkd.servers
+        return await self._kept.get("tubes", TUBES_SECONDS, partial(in_thread, _tubes, servers))
 
     async def rates(self, slugs: tuple[str, ...]) -> dict[str, list[float]]:
         """Read the calls a second of the last hours, by line."""
@@ -97,8 +117,17 @@ class Board:
 
     async def parcels(self, account: Account) -> tuple[Counts, Today]:
         """Count an account's parcels. Raises Narrow."""
-        ask = partial(in_thread, _parcels, self.stores, account)
-        return await self._kept.get(("parcels", account), PARCELS_SECONDS, ask)
+        counting = partial(in_thread, counts_of, self.stores, account)
+        today = partial(in_thread, today_of, self.stores, account)
+        return await asyncio.gather(
+            self._kept.get(("parcels", account), PARCELS_SECONDS, counting),
+            self._kept.get(("today", account), PARCELS_SECONDS, today),
+        )
+
+    async def quotas(self, account: Account | None = None) -> Mapping[Account, Uses]:
+        """Look at what is used of an account's quotas, or of those of all."""
+        ask = partial(in_thread, _quotas, self.operators.config, self.stores, account)
+        return await self._kept.get(("quotas", account), PARCELS_SECONDS, ask)
 
     async def concerns(self) -> list[Concern]:
         """List what needs attention, what stops most first; of servers that are away, only that."""
@@ -108,14 +137,21 @@ class Board:
             waiting = f"; {health.spooled:,} wait in the spool of this door" * bool(health.spooled)
             found.append(Concern(f"no beanstalkd takes requests: {health.tubes}{waiting}"))
         try:
-            lines, work = await asyncio.gather(self.lines(), self.at_work())
+            looks = (self.lines(), self.at_work(), self.quotas())
+            lines, work, quotas = await asyncio.gather(*looks)
         except StoreError as error:
             return [*found, Concern(f"{error}")]
-        return [*found, *concerns_of(lines, work, self._lacking)]
+        return [*found, *concerns_of(lines, work, self._lacking), *used_up(quotas)]
 
     def _lacking(self, line: LineSnapshot) -> str:
         return self.catalogue.lacking(Slug(line.line))
 
 
-def _parcels(stores: Collections, account: Account) -> tuple[Counts, Today]:
-    return counts_of(stores, account), today_of(stores, account)
+def _quotas(config: Config, stores: Collections, account: Account | None) -> Mapping[Account, Uses]:
+    there = (each.name for each in accounts(stores) if each.removed_at is None)
+    return quotas_of(config, stores, there if account is None else [account])
+
+
+def _tubes(servers: Sequence[str]) -> list[Tubes]:
+    with Producer(servers) as producer:
+        return list(producer.tubes())

@@ -132,8 +132,8 @@ class Entrance:
         found, token = await self._link(request), request.match_info["token"]
         try:
             password = chosen(form)
-            used = (invitations.accept, self._stores, token, form["email"], password)
-            user = await self._looks.run(*used)
+            given = (self._stores, self._config, token, form["email"], password)
+            user = await self._looks.run(invitations.accept, *given)
         except NotDone as error:
             values = {"found": found, "email": form["email"]}
             return self._page(request, visitor, "welcome", f"{error}", **values)
@@ -242,7 +242,7 @@ class Entrance:
     ) -> web.Response:
         """Write a page with a form, and above it what is wrong with what was sent."""
         status = HTTPStatus.FORBIDDEN if wrong else HTTPStatus.OK
-        values |= {"wrong": wrong, "least": LEAST_CHARACTERS}
+        values |= {"wrong": wrong[:1].upper() + wrong[1:], "least": LEAST_CHARACTERS}
         return self._frame.render(request, visitor, f"entrance/{name}.html", status, **values)
 
 

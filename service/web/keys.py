@@ -85,11 +85,11 @@ class KeyPages:
     async def _list_page(
         self, request: web.Request, visitor: Visitor, wrong: str = ""
     ) -> web.Response:
-        every = await in_thread(accounts.keys, self._stores)
-        own = [each for each in reversed(every) if each.account == visitor.account]
+        own = (await in_thread(accounts.keys, self._stores, visitor.account))[::-1]
+        is_first = not own and not await in_thread(accounts.keys, self._stores)
         status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
         values = {"works": [*filter(_works, own)], "wrong": wrong, "status": status}
-        values |= {"ended": [each for each in own if not _works(each)], "is_first": not every}
+        values |= {"ended": [each for each in own if not _works(each)], "is_first": is_first}
         scopes = {each: MEANINGS[each] for each in Scope if may_give(visitor, each)}
         return show(self._frame, request, visitor, "keys", scopes=scopes, **values)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from aiohttp import web
 
+from service.operator.attention import used_up
 from service.operator.parcels import COUNTED_MOST, Narrow
 from service.web.board import LASTS, Board
 from service.web.frame import Frame, Page
@@ -38,17 +41,25 @@ class Overview:
 
     async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Show it."""
-        values = dict(await self._parcels(request, visitor))
+        parts = [self._parcels(request, visitor)]
         if visitor.operates:
-            values |= await self._attention(request, visitor) | await self._happened()
+            parts += [self._attention(request, visitor), self._happened()]
+        values = dict(chain.from_iterable(each.items() for each in await asyncio.gather(*parts)))
         return self._frame.render(request, visitor, "overview/overview.html", **values)
 
     async def _parcels(self, _: web.Request, visitor: Visitor) -> Mapping[str, Any]:
+        account = visitor.account
+        uses = await self._board.quotas(account)
+        values: dict[str, Any] = {
+            "quotas": [(each, use) for each, use in uses[account].items() if use.allowed],
+            "used_up": list(used_up(uses)),
+            "most": COUNTED_MOST,
+        }
         try:
-            counts, today = await self._board.parcels(visitor.account)
+            counts, today = await self._board.parcels(account)
         except (Narrow, StoreError) as error:
-            return {"counts": None, "wrong": f"{error}"}
-        return {"counts": counts, "today": today, "most": COUNTED_MOST}
+            return values | {"counts": None, "wrong": f"{error}"}
+        return values | {"counts": counts, "today": today}
 
     async def _attention(self, _: web.Request, __: Visitor) -> dict[str, Any]:
         return {"concerns": await self._board.concerns()}

@@ -22,6 +22,7 @@ from service.operator.accounts import (
 from service.operator.attempts import Attempt, count_attempt
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
+from service.operator.quotas import Quota, quotas_of
 from service.operator.sessions import SESSION_DAYS
 from service.web.entrance import fields_of
 from service.web.frame import Entry, Frame, Page, may, see_other
@@ -41,6 +42,12 @@ PARTS = (
     Entry("Retention", RETENTION, OWNERS),
 )
 """The parts, in their order."""
+
+QUOTAS = {
+    Quota.CALLS: "Calls of couriers a day",
+    Quota.PARCELS: "Parcels that are followed",
+    Quota.REQUESTS: "Requests a minute",
+}
 
 
 class Kept(NamedTuple):
@@ -99,7 +106,9 @@ class Settings:
 
     async def _show_account(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         account = await self._account(visitor)
-        return show(self._frame, request, visitor, "account", account=account)
+        found = await in_thread(quotas_of, self._config, self._stores, [account.name])
+        quotas = [(QUOTAS[each], use) for each, use in found[account.name].items()]
+        return show(self._frame, request, visitor, "account", account=account, quotas=quotas)
 
     async def _show_alerts(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         return await self._alerts_page(request, visitor)

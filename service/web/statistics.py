@@ -117,7 +117,7 @@ def _calls(found: Statistics) -> Plot:
 
 
 def _waited(found: Statistics) -> Plot:
-    title = "Seconds that 95 of 100 requests waited at most"
+    title = "Seconds waited, 95 of 100 at most"
     return _counted(
         found, (title, ("from (UTC)", "seconds")), lambda t: (_p95(t), 0.0), form="{:.2f}"
     )

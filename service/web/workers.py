@@ -1,7 +1,12 @@
-"""The worker processes that live, and the calls in flight."""
+"""The worker processes that live, the calls in flight, and what waits in the tubes for them.
+
+A worker that vanished is listed for LIVES_SECONDS behind its last sign; its calls, until a sweep
+brings back their requests.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,13 +43,14 @@ class WorkerPages:
         ]
 
     async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """Show who works, and on what. Raises StoreError."""
+        """Show who works, on what, and what the tubes hold. Raises StoreError."""
         values = await self._now(request, visitor)
         return self._frame.render(request, visitor, "operators/workers.html", **values)
 
     async def _now(self, _: web.Request, __: Visitor) -> Mapping[str, Any]:
-        work = await self._board.at_work()
+        work, tubes = await asyncio.gather(self._board.at_work(), self._board.tubes())
         return {
+            "tubes": tubes,
             "workers": [(each, moment_of(int(each.since))) for each in work.workers],
             "nobody": NOBODY_LIVES,
             "worries": older_than_this(work.older),

@@ -42,7 +42,7 @@ def as_browsers_read(path: str) -> str:
     return path.translate({9: None, 10: None, 13: None}).replace("\\", "/")
 
 
-@examples(100)
+@examples(25)
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=8).map("".join))
 @example("/\\evil.com")
 @example("/\t/evil.com")
@@ -52,7 +52,7 @@ def test_a_login_goes_on_at_this_service_whatever_it_is_given(text: str) -> None
     assert (led.scheme, led.netloc) == ("https", "track.example.com")
 
 
-@examples(100)
+@examples(25)
 @given(
     st.ip_addresses().map(str) | st.text(max_size=8),
     st.lists(

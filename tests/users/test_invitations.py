@@ -9,25 +9,31 @@ from contextlib import suppress
 import pytest
 from msgspec import structs
 
-from service.config.schema import Config, Http, Web
+from service.config.schema import Config, Http, Redis, Web
 from service.operator import invitations, users
 from service.operator.accounts import NotDone, remove_account
-from service.operator.attempts import BOUNDS, Attempt, TooOften
 from service.operator.audit import Operator, Via
 from service.operator.connections import Collections
 from service.operator.invitations import Invitation, Purpose, accept, find_link
 from service.operator.sessions import find_session, open_session, open_session_of
-from service.operator.users import Role, new_user
+from service.operator.users import Role, User, new_user
 from service.worker.results.database import Document
 from tracking.request import MAIN, Account
 
 ANNA, BEN, PASSWORD = "anna@acme.example", "ben@acme.example", "correct horse battery"
 ACME, HERE = Account("acme"), Operator()
+DEFAULT = Config()
 OWNER = Operator(account=ACME, via=Via.WEB, user=ANNA)
 
 
 def invited(stores: Collections, email: str = BEN, role: Role = Role.MEMBER) -> str:
     return invitations.invite(stores, OWNER, email, ACME, role)
+
+
+def taken(
+    stores: Collections, token: str, email: str, password: str, config: Config = DEFAULT
+) -> User:
+    return accept(stores, config, token, email, password)
 
 
 def add(stores: Collections, email: str = ANNA, account: Account = ACME) -> None:
@@ -46,7 +52,7 @@ def token_in(mail: Document) -> str:
 def test_somebody_who_is_invited_becomes_a_user_in_that_account_and_role(
     stores: Collections,
 ) -> None:
-    user = accept(stores, invited(stores), "somebody@else.example", PASSWORD)
+    user = taken(stores, invited(stores), "somebody@else.example", PASSWORD)
 
     assert (user.email, user.account, user.role) == (BEN, "acme", Role.MEMBER)
     assert open_session(stores, BEN, PASSWORD)
@@ -56,10 +62,10 @@ def test_somebody_who_is_invited_becomes_a_user_in_that_account_and_role(
 
 def test_a_link_works_once(stores: Collections) -> None:
     token = invited(stores)
-    accept(stores, token, "", PASSWORD)
+    taken(stores, token, "", PASSWORD)
 
     with pytest.raises(NotDone, match="used already"):
-        accept(stores, token, "", "another horse battery")
+        taken(stores, token, "", "another horse battery")
 
     assert open_session(stores, BEN, PASSWORD)
 
@@ -69,7 +75,7 @@ def test_of_many_who_use_a_link_at_once_one_becomes_the_user(stores: Collections
 
     def use(number: int) -> None:
         with suppress(NotDone):
-            came.append(accept(stores, token, f"{number}@acme.example", PASSWORD).email)
+            came.append(taken(stores, token, f"{number}@acme.example", PASSWORD).email)
 
     threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
     for each in threads:
@@ -103,7 +109,7 @@ def test_a_link_ends_by_itself(stores: Collections, purpose: Purpose, lasts: dt.
     stores.invitations.update_one({}, {"$set": {"ends_at": dt.datetime.now(dt.UTC)}})
     assert find_link(stores, token) is None
     with pytest.raises(NotDone, match="ended"):
-        accept(stores, token, BEN, PASSWORD)
+        taken(stores, token, BEN, PASSWORD)
 
 
 def test_of_a_link_only_a_hash_is_kept(stores: Collections) -> None:
@@ -127,9 +133,9 @@ def test_a_password_that_is_refused_uses_no_link(stores: Collections) -> None:
     token = invited(stores)
 
     with pytest.raises(NotDone, match="characters"):
-        accept(stores, token, "", "short")
+        taken(stores, token, "", "short")
 
-    assert accept(stores, token, "", PASSWORD).email == BEN
+    assert taken(stores, token, "", PASSWORD).email == BEN
 
 
 def test_the_first_owner_is_made_where_there_is_no_user_and_nowhere_else(
@@ -137,8 +143,8 @@ def test_the_first_owner_is_made_where_there_is_no_user_and_nowhere_else(
 ) -> None:
     token = invitations.first_owner(stores, HERE)
     with pytest.raises(NotDone, match="no address"):
-        accept(stores, token, "anna", PASSWORD)
-    user = accept(stores, token, "Anna@Acme.example", PASSWORD)
+        taken(stores, token, "anna", PASSWORD)
+    user = taken(stores, token, "Anna@Acme.example", PASSWORD)
 
     assert (user.email, user.account, user.role) == (ANNA, MAIN, Role.OWNER)
     with pytest.raises(NotDone, match="there are users already"):
@@ -152,7 +158,7 @@ def test_a_link_for_the_first_owner_ends_when_somebody_else_becomes_a_user(
     add(stores)
 
     with pytest.raises(NotDone, match="there are users already"):
-        accept(stores, token, BEN, PASSWORD)
+        taken(stores, token, BEN, PASSWORD)
 
 
 def test_owners_invite_into_their_own_account_alone(stores: Collections) -> None:
@@ -173,18 +179,9 @@ def test_an_owner_who_invites_does_not_hear_that_another_account_has_the_user(
     token = invited(stores)
 
     with pytest.raises(NotDone, match="there is a user"):
-        accept(stores, token, "", "another horse battery")
+        taken(stores, token, "", "another horse battery")
     assert open_session(stores, BEN, PASSWORD)
     assert [each.account for each in users.users(stores)] == [MAIN]
-
-
-def test_an_account_invites_so_many_in_an_hour(stores: Collections) -> None:
-    invited(stores)
-    stores.login_attempts.update_one({}, {"$set": {"count": BOUNDS[Attempt.INVITE].email}})
-
-    with pytest.raises(TooOften):
-        invited(stores)
-    assert invitations.invite(stores, HERE, BEN, ACME, Role.VIEWER)
 
 
 def test_a_removed_account_takes_nobody_in(stores: Collections) -> None:
@@ -192,7 +189,7 @@ def test_a_removed_account_takes_nobody_in(stores: Collections) -> None:
     remove_account(stores, ACME)
 
     with pytest.raises(NotDone):
-        accept(stores, token, "", PASSWORD)
+        taken(stores, token, "", PASSWORD)
 
     assert users.users(stores) == []
 
@@ -201,7 +198,7 @@ def test_a_link_for_a_password_ends_sessions_and_the_old_password(stores: Collec
     add(stores)
     text = open_session_of(stores, ANNA) or ""
 
-    accept(stores, invitations.password_link(stores, OWNER, ANNA), "", "another horse battery")
+    taken(stores, invitations.password_link(stores, OWNER, ANNA), "", "another horse battery")
 
     assert find_session(stores, text) is None
     assert open_session(stores, ANNA, PASSWORD) is None
@@ -227,7 +224,7 @@ def test_a_link_for_a_password_of_one_account_opens_no_user_of_another(stores: C
     add(stores, BEN, MAIN)
 
     with pytest.raises(NotDone, match="no user"):
-        accept(stores, token, "", "another horse battery")
+        taken(stores, token, "", "another horse battery")
 
     assert open_session(stores, BEN, PASSWORD)
 
@@ -276,24 +273,30 @@ def test_a_domain_signs_up_as_viewers_of_the_account_that_is_set(
     invitations.ask_to_sign_up(stores, config, BEN)
 
     [mail] = mails(stores)
-    user = accept(stores, token_in(mail), "eve@evil.example", PASSWORD)
+    user = taken(stores, token_in(mail), "eve@evil.example", PASSWORD)
     assert (user.email, user.account, user.role) == (BEN, "acme", Role.VIEWER)
 
 
-def test_who_signs_up_freely_owns_a_new_account_named_after_the_e_mail(
-    stores: Collections, config: Config
+def test_who_signs_up_freely_owns_a_new_account_named_after_the_e_mail_with_quotas(
+    stores: Collections, config: Config, redis_url: str
 ) -> None:
-    config = structs.replace(config, web=Web(sign_up="open"))
-    for email in ("acme@one.example", "Acme+news@two.example", "!@three.example"):
-        invitations.ask_to_sign_up(stores, config, email.lower())
+    web = Web(sign_up="open", sign_up_calls_a_day=7, sign_up_parcels=5)
+    config = structs.replace(config, web=web, redis=Redis(url=redis_url))
+    for email in ("acme@one.example", "acme+news@two.example", "!@three.example"):
+        invitations.ask_to_sign_up(stores, config, email)
 
-    made = [accept(stores, token_in(mail), "", PASSWORD) for mail in mails(stores)]
+    made = [taken(stores, token_in(mail), "", PASSWORD, config) for mail in mails(stores)]
 
     accounts = [each.account for each in made]
     assert all(each.role is Role.OWNER for each in made)
     assert len({*accounts, "acme", MAIN}) == 5
     assert accounts[0].startswith("acme")
     assert accounts[1:] == ["acmenews", "account"]
+    kept = stores.accounts.find_one({"_id": "account"}) or {}
+    quotas = (kept["calls_a_day"], kept["parcels"], kept["requests_a_minute"])
+    assert quotas == (7, 5, 300)
+    [act] = stores.audit.find({"act": "account add", "target.account": "account"})
+    assert (act["via"], act["user"]) == ("web", "!@three.example")
 
 
 def test_who_signs_up_and_is_a_user_already_gets_a_link_for_the_password(

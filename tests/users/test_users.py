@@ -83,6 +83,7 @@ def test_an_e_mail_is_the_same_in_large_letters() -> None:
     assert users.email_of(" Anna@ACME.example\n") == ANNA
 
 
+@pytest.mark.prove
 def test_of_a_password_only_what_argon2id_makes_of_it_is_kept(
     stores: Collections, monkeypatch: pytest.MonkeyPatch
 ) -> None:

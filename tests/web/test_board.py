@@ -9,13 +9,15 @@ import pytest
 
 from limits.admin.running import LiveWorker
 from limits.admin.snapshot import LineSnapshot
-from service.operator.attention import BEHIND_SECONDS, concerns_of
+from service.operator.attention import BEHIND_SECONDS, concerns_of, used_up
 from service.operator.look import AtWork, Lines
+from service.operator.quotas import Quota, Use
 from service.operator.statistics import Statistics
 from service.web.board import Kept
 from service.web.statistics import figures_of, plots_of
 from tracking.errors import LimitsDown
 from tracking.line import Line
+from tracking.request import Account
 from tracking.tally import Tally, tally_of
 
 USPS = LineSnapshot(Line("usps"), 20, 2, "")
@@ -107,6 +109,17 @@ def test_a_line_that_waits_for_its_turn_alone_concerns_nobody() -> None:
     waits = replace(USPS, bound_by="rate", waiting_manual=9, checks_behind_seconds=5.0, day_left=0)
 
     assert said(waits) == said()
+
+
+def test_a_quota_of_which_nothing_is_left_is_named() -> None:
+    uses = {
+        Account("shop"): {Quota.CALLS: Use(10, 10), Quota.PARCELS: Use(5, 4)},
+        Account("other"): {Quota.CALLS: Use(10, None), Quota.PARCELS: Use(None, 9)},
+    }
+
+    (found,) = used_up(uses)
+
+    assert "the account shop may have 10 calls a day" in found.what
 
 
 def test_calls_are_saved_by_requests_that_join_share_an_answer_or_are_cancelled() -> None:

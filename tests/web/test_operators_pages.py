@@ -21,11 +21,12 @@ from service.worker.results.dead import MAX_BODY_BYTES
 USPS = "/lines/usps"
 READ = (
     *("/lines", "/lines/now", USPS, f"{USPS}/now", "/workers", "/workers/now", "/statistics"),
-    *("/dead", "/dead/all?act=kick", "/dead/records/a", "/accounts", "/overview/attention"),
+    *("/dead", "/dead/all?act=kick", "/dead/records/a", "/overview/attention"),
+    *("/accounts", "/accounts/acme"),
 )
 WRITTEN = (
     *(f"{USPS}/pause", f"{USPS}/resume", f"{USPS}/limits", f"{USPS}/limits/reset"),
-    *("/dead/all", "/dead/records/a", "/accounts"),
+    *("/dead/all", "/dead/records/a", "/accounts", "/accounts/acme/quotas"),
 )
 
 
@@ -142,8 +143,10 @@ def test_a_line_is_paused_with_a_reason_and_resumed(
     resumed = owner.submit(paused, f"{USPS}/resume")
 
     assert "usps is paused" in paused.words
+    assert "Bound by paused by hand (<b>sale</b>) for" in paused.words
     assert 800 < left <= 900
     assert "usps may be called again" in resumed.words
+    assert "<b>sale</b>" not in resumed.words
     assert not line.exists("calls_held:usps")
     user = "owner@main.example"
     assert acts(service) == [
@@ -180,21 +183,18 @@ def test_limits_are_changed_and_taken_back_each_for_itself(owner: Person, servic
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "why"),
-    [
+def test_a_limit_that_cannot_be_changes_none(owner: Person, service: Service) -> None:
+    page = owner.get(USPS)
+    for name, value, why in (
         ("per_second", "0", "must be 1 or more"),
         ("concurrent", "", "cannot be none"),
         ("per_hour", "many", "is no limit"),
         ("together", "99", "answers for no more in one call"),
-    ],
-)
-def test_a_limit_that_cannot_be_changes_none(
-    owner: Person, service: Service, name: str, value: str, why: str
-) -> None:
-    wrong = owner.submit(owner.get(USPS), f"{USPS}/limits", **{name: value})
+    ):
+        wrong = owner.submit(page, f"{USPS}/limits", **{name: value})
 
-    assert (wrong.status, why in wrong.words) == (422, True)
+        assert (wrong.status, why in wrong.words) == (422, True)
+        assert values(wrong.form(f"{USPS}/limits"))[name] == value
     assert acts(service) == []
 
 
@@ -249,6 +249,7 @@ def test_one_dead_letter_is_put_again_and_another_deleted(service: Service, owne
     assert owner.get("/dead/records/a%2F2").status == 404
 
 
+@pytest.mark.prove
 def test_all_that_a_filter_means_are_counted_and_then_go_in_steps(
     service: Service, owner: Person
 ) -> None:
@@ -300,3 +301,26 @@ def test_an_account_is_added_once(owner: Person, service: Service) -> None:
     assert (again.status, "there is an account shop already" in again.words) == (422, True)
     assert (wrong.status, "names no account" in wrong.words) == (422, True)
     assert acts(service)[0] == ("owner@main.example", "account add", {"account": "shop"})
+
+
+def test_quotas_are_set_each_for_itself_and_shown_with_what_is_used(
+    owner: Person, service: Service
+) -> None:
+    acts(service)
+    path = "/accounts/acme"
+    page = owner.get(path)
+    done = owner.submit(page, f"{path}/quotas", calls_a_day="1,000", parcels="1")
+    wrong = owner.submit(done, f"{path}/quotas", parcels="some", calls_a_day="")
+    back = owner.submit(done, f"{path}/quotas", calls_a_day="")
+
+    assert "the quotas of acme are set" in done.words
+    assert "0 of 1,000" in done.words
+    assert (wrong.status, "write a number" in wrong.words) == (422, True)
+    assert values(wrong.form(f"{path}/quotas"))["parcels"] == "some"
+    assert "Calls a day any number" in back.words
+    assert "Parcels followed: 1 of 1" in owner.get("/accounts").words
+    assert [target for _, _, target in acts(service)] == [
+        {"account": "acme", "calls_a_day": 1000, "parcels": 1},
+        {"account": "acme", "calls_a_day": None},
+    ]
+    assert owner.get("/accounts/nobody").status == 404

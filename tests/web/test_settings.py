@@ -17,6 +17,7 @@ from service.operator.attempts import BOUNDS, Attempt, count_attempt
 from service.operator.audit import Operator
 from service.operator.invitations import invite
 from service.operator.keys import PREFIX_CHARACTERS, Scope
+from service.operator.quotas import Quota, set_quotas
 from service.operator.users import Role, find_user
 from tracking.request import MAIN
 
@@ -217,6 +218,16 @@ def test_an_account_keeps_relayed_requests_as_long_as_it_likes(
     assert recorded(service, "account set")["user"] == "owner@acme.example"
     acme.submit(page, "/settings/retention", days="")
     assert find_account(service.stores, ACME).inbox_keep_days is None
+
+
+def test_an_account_sees_its_quotas_and_what_is_used_of_them(
+    service: Service, acme: Person, viewer: Person
+) -> None:
+    set_quotas(service.config, service.stores, Operator(), ACME, {Quota.PARCELS: 5_000})
+
+    [row] = acme.get("/settings").tree.xpath("//tr[td[text()='Parcels that are followed']]")
+    assert [each.text for each in row][1:3] == ["5,000", "0"]
+    assert "5,000" not in viewer.get("/settings").words
 
 
 def invite_by_page(person: Person, email: str, by: str = "link", role: str = "member") -> Shown:

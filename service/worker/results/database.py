@@ -28,8 +28,6 @@ DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
 MAILS_KEEP_DAYS = 30
 USERS_KEEP_DAYS = 30
-"""Days for which the document of a removed user stays."""
-
 INBOX_KEEP_DAYS_MOST = 90
 """How long an account may have relayed requests kept after their end."""
 
@@ -180,13 +178,10 @@ class Collections:
     mails: Collection[Document]
     """Mails that wait, and those of the last days that were sent."""
     users: Collection[Document]
-    """Users of the pages."""
     sessions: Collection[Document]
-    """What browsers hold in their cookies, hashed."""
     invitations: Collection[Document]
     """Links that let somebody choose a password, once."""
     login_attempts: Collection[Document]
-    """How often somebody tried to log in, lately."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import bson
 import pytest
@@ -203,3 +205,27 @@ def stored(service: Service) -> dict[tuple[str, Any], bytes]:
                 found[name, str(document["_id"])] = kept
     assert found
     return found
+
+
+STRANGE = ("%00", "%ED%A0%80", "%0d%0aX-Y:z", "9" * 40, "a" * 3_000)
+
+
+def test_nothing_in_an_address_is_a_defect(
+    planted: Service, there: set[str], walks: dict[str, Walk]
+) -> None:
+    owner = planted.person()
+    parameters = {path_in(each): parse_qsl(urlsplit(each).query) for each in walks["main"].pages}
+    strange = [
+        *(re.sub(r"\{.*?\}", text, each) for each in there if "{" in each for text in STRANGE),
+        *(
+            f"{path}?{name}={text}"
+            for path, query in parameters.items()
+            for name, _ in query
+            for text in STRANGE
+        ),
+    ]
+
+    for address in strange:
+        shown = owner.get(address)
+        assert shown.status < 500, address
+        assert "X-Y" not in shown.headers, address

@@ -87,7 +87,7 @@ clean: ## remove everything that was made here
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is touched last, so an interrupted set-up starts over.
-$(READY): requirements-dev.txt
+$(READY): requirements-dev.txt service/console/tracker.sh
 	@command -v $(PYTHON) >/dev/null || { \
 	  echo "There is no $(PYTHON). Install Python 3.11 or newer: apt install python3 python3-venv" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -99,6 +99,7 @@ $(READY): requirements-dev.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir \
 	  --require-hashes --only-binary :all: -r requirements-dev.txt
+	@install -m 755 service/console/tracker.sh $(BIN)/tracker
 	@touch $@
 
 # Only `lock` needs uv, so it stays out of the environment that tests run in.

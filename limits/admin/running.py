@@ -70,9 +70,7 @@ async def registered_workers(
     `until_ms` is that end.
     """
     found: list[dict[str, Any]] = []
-    live: Any = await redis.zrangebyscore(
-        keys.WORKERS, f"({now_ms}", until_ms, withscores=True
-    )
+    live: Any = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", until_ms, withscores=True)
     for text, until in live:
         with suppress(ValueError):  # a person may have put anything there
             told = json.loads(str(text))

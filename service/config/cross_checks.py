@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 
 from couriers.slugs import ALIASES, FEEDS, SLUGS
+from service import PROGRAM
 from service.config.address import (
     BadAddress,
     check_http,
@@ -189,7 +190,7 @@ def _sign_up(config: Config) -> Iterator[Finding]:
     try:
         parse_account(web.sign_up_account)
     except ValueError:
-        fix = "Name an account that `python worker.py account list` shows."
+        fix = f"Name an account that `{PROGRAM} account list` shows."
         path = ("web", "sign_up_account")
         yield Finding(path, shown(web.sign_up_account), "the name of an account", fix)
 

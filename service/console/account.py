@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from service import PROGRAM
 from service.config import schema
 from service.console import settings
 from service.console.arguments import (
@@ -114,7 +115,7 @@ def scopes_of(text: str) -> tuple[str, ...]:
 
 def _add_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     accounts.add_account(stores, options.name)
-    words = f"{options.name} is added; `python worker.py key add {options.name} --scope ingest`"
+    words = f"{options.name} is added; `{PROGRAM} key add {options.name} --scope ingest`"
     tell({"account": options.name}, words, as_json=options.json)
     return Exit.DONE
 
@@ -232,7 +233,7 @@ def _list_keys(options: Options, _: schema.Config, stores: connections.Collectio
     if not found:
         none = f"{options.account} has no keys" if options.account else "there are no keys"
         account = options.account or MAIN
-        say(f"{none}; `python worker.py key add {account} --scope ingest` makes one")
+        say(f"{none}; `{PROGRAM} key add {account} --scope ingest` makes one")
         return Exit.DONE
     now = dt.datetime.now(dt.UTC)
     table(

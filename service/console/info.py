@@ -63,7 +63,7 @@ def info_arguments(parser: Parser) -> None:
         nargs="?",
         type=seconds_of,
         const=2.0,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="show again every SECONDS until Ctrl-C; default: 2",
     )
     text = "list the calls in flight instead, the oldest first, also those whose worker vanished"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from service import PROGRAM
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, add_json, lasting
 from service.console.output import note, say, say_json, span
@@ -36,7 +37,7 @@ def run_pause(options: Options) -> int:
         return Exit.DONE
     lasts = f"for {span(options.lasts)}" if options.lasts else "until it is resumed"
     say(f"{slug} is paused {lasts}; calls that run are not cut off, and requests wait")
-    say(f"`python worker.py resume {slug}` lets it go on")
+    say(f"`{PROGRAM} resume {slug}` lets it go on")
     return Exit.DONE
 
 
@@ -58,7 +59,7 @@ def run_resume(options: Options) -> int:
 
 def _worded(slug: str, ended: pause.Resumed) -> str:
     if not ended:
-        return f"{slug} was not paused; `python worker.py info` names what binds it"
+        return f"{slug} was not paused; `{PROGRAM} info` names what binds it"
     whys = ("by hand" if ended.by_hand else "", ended.why)
     return f"{slug} goes on within seconds; it was paused: {', '.join(filter(None, whys))}"
 

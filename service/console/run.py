@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 
+from service import PROGRAM
 from service.config import address, load, machine, schema
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_end_with
@@ -109,7 +110,7 @@ def run_api(options: Options) -> int:
                 f"{reached} nobody knows who may ask: {error.message}", error.fix
             ) from error
         raise UsageError(
-            f"{reached} there is no key that tells who may ask: make one, `python worker.py key "
+            f"{reached} there is no key that tells who may ask: make one, `{PROGRAM} key "
             "add main --scope ingest`, or listen on 127.0.0.1"
         ) from error
     except OSError as error:

@@ -5,6 +5,7 @@ A link stands alone on standard output, so that it can be piped; nobody can read
 
 from __future__ import annotations
 
+from service import PROGRAM
 from service.config import schema
 from service.console import settings
 from service.console.arguments import (
@@ -23,17 +24,6 @@ from tracking.request import MAIN
 
 ROLES = ("viewer", "member", "owner")
 
-_EXAMPLES = {
-    "add": "user add --first\n  user add anna@example.com --account acme --role owner",
-    "list": "user list\n  user list acme --json",
-    "invite": "user invite ben@example.com --role member\n"
-    "  user invite ben@example.com --account acme --mail",
-    "role": "user role ben@example.com owner",
-    "remove": "user remove ben@example.com --yes",
-    "sign-out": "user sign-out ben@example.com",
-    "password-link": "user password-link anna@example.com",
-}
-
 
 def user_arguments(parser: Parser) -> None:
     """Add the actions of `user`."""
@@ -47,7 +37,6 @@ def user_arguments(parser: Parser) -> None:
         "password-link": ("Print a link to choose another password by, for 24 hours.", _password),
     }
     for action, each in add_actions(parser, actions, settings.on_stores).items():
-        each.description = f"{each.description}\n\nexamples:\n  {_EXAMPLES[action]}"
         if action == "list":
             text = "only users of this account"
             each.add_argument("account", nargs="?", type=account_of, metavar="ACCOUNT", help=text)
@@ -101,7 +90,7 @@ def _list(options: Options, _: schema.Config, stores: connections.Collections) -
         return Exit.DONE
     if not found:
         start = "invite EMAIL" if users.users(stores) else "add --first"
-        say(f"there are no users; `python worker.py user {start}` prints a link")
+        say(f"there are no users; `{PROGRAM} user {start}` prints a link")
         return Exit.DONE
     rows = [(each.email, each.account, each.role, moment(each.made_at)) for each in found]
     table(("user", "account", "role", "added"), rows)

@@ -6,18 +6,19 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from service import PROGRAM
 from service.console.output import moment, span
 from service.operator.attention import NO_CREDENTIALS, NOBODY_LIVES, cause, note
 from service.operator.look import LineSnapshot, LiveWorker, Place
 from tracking.operation import State
 
 WORKER_HEADERS = ("worker", "pid", "version", "since", "calls", "trouble")
-NOBODY = f"{NOBODY_LIVES}. Start one with `python worker.py`, or look into its log"
-RESUME = "`python worker.py resume {}`"
-CREDENTIALS = "`python worker.py doctor` names them; set them, then restart the workers"
+NOBODY = f"{NOBODY_LIVES}. Start one with `{PROGRAM}`, or look into its log"
+RESUME = f"`{PROGRAM} resume {{}}`"
+CREDENTIALS = f"`{PROGRAM} doctor` names them; set them, then restart the workers"
 """What helps where credentials are missing: after `resume` alone the next call stops it again."""
 # `stands` says the rest.
-_BROKEN = "a key of it in Redis is broken: `python worker.py check` names it"
+_BROKEN = f"a key of it in Redis is broken: `{PROGRAM} check` names it"
 _WORDS = {"no_worker": NOBODY, "broken": _BROKEN} | dict.fromkeys(
     ("", "queue", "retry", "running"), ""
 )

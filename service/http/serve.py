@@ -22,7 +22,7 @@ from aiohttp.web_protocol import RequestHandler
 from service.config.address import host_and_port, is_loopback
 from service.config.machine import calm_the_collector, give_large_blocks_back
 from service.config.schema import Config
-from service.http.application import application, mount
+from service.http.application import application, mount, to_docs
 from service.http.backend.bodies import Bodies
 from service.http.backend.door import Door, open_door, open_relays_door
 from service.http.backend.keyring import Keyring
@@ -92,8 +92,8 @@ async def until_stopped(
         callers = Callers(keyring, config.http.per_second, always=always)
         door.insist, catalogue = ParcelRoom(keyring).insist, Catalogue(config)
         made = application(door, catalogue, callers, config.http, operations)
-        if pages and operations:
-            shown = pages(Backing(config, door, catalogue, operations))
+        if operations:
+            shown = (pages or _no_pages)(Backing(config, door, catalogue, operations))
             mount(made, await closing.enter_async_context(shown))
         runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
         if door_alone:
@@ -127,6 +127,11 @@ async def relaying(
     finally:
         bodies.close()
         await door.close()
+
+
+@contextlib.asynccontextmanager
+async def _no_pages(_: Backing) -> AsyncIterator[Sequence[Route]]:
+    yield [Route("GET", "/", to_docs, None)]
 
 
 async def _either(*events: asyncio.Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from service import PROGRAM
 from service.operator.look import (
     BY_HAND,
     LIVES_SECONDS,
@@ -84,7 +85,7 @@ def _stopped(
 ) -> Iterator[Concern]:
     for each in lines:
         if each.bound_by == "broken":
-            what = "has a broken key in Redis: python worker.py check names it"
+            what = f"has a broken key in Redis: {PROGRAM} check names it"
             yield Concern(f"{each.line} {what}", each.line)
         elif each.bound_by in STOPPED:
             missing = lacking(each) if each.paused_why == NO_CREDENTIALS else ""

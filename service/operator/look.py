@@ -19,6 +19,7 @@ from limits.admin.snapshot import BY_HAND, LineSnapshot
 from limits.admin.soundness import flaws_of
 from limits.admin.view import Place, View
 from limits.workers import LIVES_SECONDS
+from service import PROGRAM
 from service.config.schema import Config
 from service.operator.connections import Collections, collections_of, redis_of, view_of
 from service.operator.producer import Producer, Tubes
@@ -207,7 +208,7 @@ def _removed(view: LineSnapshot) -> str:
     return (
         f"{view.line} is not configured any more, and {view.waiting:,} numbers wait for it. "
         f"Configure it again ([couriers.{view.line}]), and they go on; or end them: "
-        f"python worker.py cancel --slug {view.line}"
+        f"{PROGRAM} cancel --slug {view.line}"
     )
 
 

@@ -189,7 +189,7 @@ def _cells(row: Row) -> Iterator[str]:
 def written(rows: Iterable[Iterable[str]]) -> str:
     """Write rows of CSV of which no spreadsheet takes a text for a formula."""
     text = io.StringIO()
-    csv.writer(text).writerows(map(_plain, row) for row in rows)
+    csv.writer(text).writerows(map(_plain, rows))
     return text.getvalue()
 
 

@@ -28,6 +28,7 @@ from limits.admin.pause import Pauses
 from limits.admin.running import late_workers
 from limits.rules import Rules
 from limits.workers import LIVES_SECONDS
+from service import PROGRAM
 from service.config.schema import Config
 from service.operator.accounts import NotDone, NotNow, insist_on
 from service.operator.audit import Operator, recorded
@@ -414,7 +415,7 @@ def _box_of(config: Config) -> SecretBox:
         return SecretBox.of(config.webhooks.keys)
     except BadKeys as error:
         raise NoKeys(
-            f"secrets of services cannot be kept: {error}. `python worker.py service key` "
+            f"secrets of services cannot be kept: {error}. `{PROGRAM} service key` "
             "prints a key: set it as TRACKER_WEBHOOKS__KEYS, or its file as "
             "TRACKER_WEBHOOKS__KEYS_FILE, for api and all workers, and start these again"
         ) from error

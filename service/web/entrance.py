@@ -15,6 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
+from service import PROGRAM
 from service.config.schema import Config
 from service.http.exchange import Problem
 from service.http.proxies import Asking
@@ -81,7 +82,7 @@ class Entrance:
         """Say in the log how the first user is made, where there is none."""
         with suppress(ResultsDown):  # the pages say it, too
             if not await self._visitors.any_user():
-                emit(Event.NO_USER, fix="`python worker.py user add --first` prints a link.")
+                emit(Event.NO_USER, fix=f"`{PROGRAM} user add --first` prints a link.")
 
     async def close(self) -> None:
         """Wait for the mails that are being written."""

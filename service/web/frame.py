@@ -31,7 +31,7 @@ import jinja2
 from aiohttp import web
 from markupsafe import Markup
 
-from service import VERSION
+from service import PROGRAM, VERSION
 from service.http.exchange import REQUEST_ID, Problem, Route, problem_of
 from service.operator.keys import Scope
 from service.web import writing
@@ -113,6 +113,7 @@ class Frame:
         token = Markup('<input type="hidden" name="csrf" value="{}">').format(self._token)
         self._templates.globals |= {
             "version": VERSION,
+            "program": PROGRAM,
             "csrf": lambda: token,
             "link": writing.link,
             "asset": address,

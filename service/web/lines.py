@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from markupsafe import Markup
 
+from service import PROGRAM
 from service.http.exchange import Problem, malformed
 from service.operator.attention import NO_CREDENTIALS, STOPPED, cause
 from service.operator.limits import SETTABLE, check_together, named_limits, read_wishes
@@ -33,7 +34,7 @@ LENGTHS = ("15m", "1h", "4h", "1d")
 _BINDS = {
     "": "",
     "no_worker": "no worker lives",
-    "broken": "a key of it in Redis is broken: python worker.py check names it",
+    "broken": f"a key of it in Redis is broken: {PROGRAM} check names it",
     "not_configured": "it is not configured any more",
     "filling": "those who wait are to have one call together",
     "quiet": "Redis lost its state, or another one took over: nobody calls",

@@ -15,8 +15,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import MultiDictProxy
 
 from service.config.schema import Config
-from service.http.exchange import BODY_SECONDS, Problem
+from service.http.exchange import Problem
 from service.http.proxies import Proxies
+from service.http.reading import BODY_SECONDS
 from service.operator.audit import Operator, Via
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope

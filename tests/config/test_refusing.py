@@ -289,3 +289,17 @@ def test_every_complaint_ends_with_what_to_write(tmp_path: Path) -> None:
 )
 def test_no_complaint_quotes_a_password(tmp_path: Path, text: str) -> None:
     assert "hunter22" not in str(problem(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("TRACKER_REDIS_URL", "TRACKER_REDIS__URL"),
+        ("TRACKER_LIMITS_PER_SECOND", "TRACKER_LIMITS__PER_SECOND"),
+        ("TRACKER_COURIERS_USPS_CLIENT_ID", "TRACKER_COURIERS__USPS__CLIENT_ID"),
+    ],
+)
+def test_one_underscore_in_the_place_of_two_is_named(tmp_path: Path, name: str, meant: str) -> None:
+    found = problem(tmp_path, **{name: "3"})
+
+    assert found.fix == f"Did you mean {meant}?"

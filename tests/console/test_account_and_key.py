@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from command_line import Run
 
+from service import PROGRAM
 from service.operator.keys import digest
 
 PUBLIC_KEY = """\
@@ -46,7 +47,7 @@ def test_a_list_without_keys_says_so_and_how_one_is_made(run: Run) -> None:
     )
     of_none = run("key", "list", "nope")
 
-    made = "`python worker.py key add {} --scope ingest` makes one"
+    made = f"`{PROGRAM} key add {{}} --scope ingest` makes one"
     assert every.lines == [f"there are no keys; {made.format('main')}"]
     assert of_one.lines == [f"shop has no keys; {made.format('shop')}"]
     assert (for_machines.out, every.code, of_one.code, for_machines.code) == ("", 0, 0, 0)

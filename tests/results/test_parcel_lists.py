@@ -12,7 +12,7 @@ import pytest
 from pymongo.monitoring import CommandListener
 from store_parcels import START
 
-from service.worker.results import parcel_lists
+from service.worker.results import parcel_filter, parcel_lists
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document, Names, indexes_for, make_indexes
 from service.worker.results.document import document_id
@@ -267,7 +267,7 @@ def test_each_question_is_answered_by_an_index_in_its_order(
 def test_what_takes_too_long_is_given_up(
     stores: Collections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parcel_lists, "SECONDS", 1e-6)
+    monkeypatch.setattr(parcel_filter, "SECONDS", 1e-6)
 
     with pytest.raises(TooMuch, match="narrow it"):
         listed(stores, Which(MAIN), 5)

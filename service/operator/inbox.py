@@ -32,6 +32,7 @@ from service.worker.deliveries.delivery import FINAL, document_of
 from service.worker.deliveries.foreign_request import (
     BODY_MOST,
     HEAD_MOST,
+    METHOD_MOST,
     TCHAR,
     ForeignRequest,
     foreign_event,
@@ -57,7 +58,7 @@ SOUGHT_MOST = 16
 DELETED = "deleted"
 """Why a delivery is over that is about to be deleted."""
 
-_METHOD = re.compile(rf"(?!CONNECT\Z|TRACE\Z){TCHAR}{{1,32}}")
+_METHOD = re.compile(rf"(?!(?i:CONNECT|TRACE)\Z){TCHAR}{{1,{METHOD_MOST}}}")
 _NAME = re.compile(f"{TCHAR}+")
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
 

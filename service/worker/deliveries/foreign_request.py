@@ -58,8 +58,11 @@ _ID = r"^[0-9a-f]{32}\Z"
 TCHAR = r"[!#$%&'*+.^_`|~0-9A-Za-z-]"
 """A character of a method and of a header's name; RFC 9110 calls it so."""
 
-_TARGET = re.compile(r"/[!\"$-~]*")
-"""What may stand in a request's line as it is; all else is sent percent-encoded."""
+METHOD_MOST = 32
+"""Characters of a method."""
+
+_TARGET = re.compile(r"/[!\"$-~\x80-\xff]*")
+"""What can be sent in a request's line. Senders write bytes beyond ASCII that RFC 3986 has encoded."""
 
 _SLASH, _DOT = r"(?:[/\\]|%2f|%5c)", r"(?:\.|%2e)"
 _DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)
@@ -108,7 +111,7 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     id: Annotated[str, Meta(pattern=_ID)]
     label: str
     at: Annotated[int, Meta(ge=0, le=253_402_300_799_000)]
-    method: Annotated[str, Meta(pattern=rf"^{TCHAR}{{1,32}}\Z")]
+    method: Annotated[str, Meta(pattern=rf"^{TCHAR}{{1,{METHOD_MOST}}}\Z")]
     target: Annotated[str, Meta(min_length=1)]
     url: str
     headers: list[tuple[str, str]]

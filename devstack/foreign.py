@@ -44,7 +44,18 @@ _ADDED = frozenset(
         *("relay-original-url", "relay-timestamp", "relay-signature"),
     }
 )
-_METHODS = ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "REPORT", "M-SEARCH", "FOO", "purge")
+_METHODS = (
+    "GET",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "OPTIONS",
+    "HEAD",
+    "REPORT",
+    "M-SEARCH",
+    "FOO",
+    "purge",
+)
 _TARGETS = (
     "/",
     "/?",

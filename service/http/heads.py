@@ -22,7 +22,8 @@ import re
 from typing import Any, Final
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs
-from aiohttp.http_exceptions import BadHttpMessage, InvalidHeader, LineTooLong
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_exceptions import BadHttpMessage, BadHttpMethod, InvalidHeader, LineTooLong
 from aiohttp.http_parser import HeadersParser, HttpRequestParserPy, RawRequestMessage
 from aiohttp.typedefs import RawHeaders
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -31,6 +32,7 @@ from yarl import URL
 from service.worker.deliveries.foreign_request import TCHAR
 
 _LINE: Final = re.compile(rf"({TCHAR}+) (/[!-~\x80-\xff]*) HTTP/1\.([01])")
+_BEGINNING: Final = re.compile(rb"[\r\n]*(?:%b+(?: |\Z)|\Z)" % TCHAR.encode())
 _FIELD: Final = re.compile(rb"(%b+):[ \t]*([^\r\n\x00]*)" % TCHAR.encode())
 _LENGTH: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _ONCE: Final = (hdrs.HOST, hdrs.CONTENT_LENGTH, hdrs.TRANSFER_ENCODING)
@@ -60,24 +62,32 @@ class _Headers(HeadersParser):
 class Heads(HttpRequestParserPy):
     """Reads the requests of one connection. A target holds a byte in each character (Latin-1)."""
 
-    def __init__(self, *about: Any, max_headers: int, **options: Any) -> None:
+    def __init__(self, protocol: BaseProtocol, max_headers: int, **options: Any) -> None:
         # aiohttp counts the lines, of which two are no header.
-        super().__init__(*about, max_headers=max_headers + 2, **options)
+        super().__init__(protocol, max_headers=max_headers + 2, **options)
         self._headers_parser = _Headers()
 
     def feed_data(self, data: bytes, *about: Any) -> Any:
         """Read on; aiohttp calls it. Raises HttpProcessingError."""
         try:
-            return super().feed_data(data, *about)
+            messages, *more = super().feed_data(data, *about)
         except LineTooLong as error:
             # aiohttp holds each first line of what it is given for a request's.
-            raise LineTooLong(error.args[0], self.max_field_size) if self._lines else error
+            if not self._lines:
+                raise
+            raise LineTooLong(error.args[0], self.max_field_size) from error
+        if self._tail and not (messages or self._lines or _BEGINNING.match(self._tail)):
+            raise BadHttpMethod(self._tail[:100].decode("latin-1"))  # TLS, say, which has no lines
+        return messages, *more
 
     def parse_message(self, lines: list[bytes]) -> RawRequestMessage:
         """Read a head; aiohttp calls it. Raises HttpProcessingError."""
         found = _LINE.fullmatch(lines[0].decode("latin-1"))
         if found is None or found[1] == hdrs.METH_CONNECT:
-            return super().parse_message(lines)
+            message = super().parse_message(lines)
+            if message.version in {HttpVersion10, HttpVersion11}:
+                return message
+            raise BadHttpMessage(f"there is no HTTP of version {message.version}")
         method, target, minor = found.groups()
         headers, raw, close, compression, upgrade, chunked = self.parse_headers(lines[1:])
         version = HttpVersion11 if minor == "1" else HttpVersion10

@@ -291,11 +291,11 @@ class SenderConnection(ClientConnection):
         super().__init__(server, connections, **options)
         self._parser = Heads(
             self,
-            self._loop,
-            self._read_bufsize,
+            HEADERS_MOST,
+            loop=self._loop,
+            limit=self._read_bufsize,
             max_line_size=LINE_MOST,
             max_field_size=FIELD_MOST,
-            max_headers=HEADERS_MOST,
             payload_exception=web.RequestPayloadError,
             auto_decompress=False,
             max_msg_queue_size=self._max_msg_queue_size,
@@ -303,7 +303,7 @@ class SenderConnection(ClientConnection):
 
     def log_exception(self, *about: Any, exc_info: BaseException, **more: Any) -> None:
         """Log a defect; aiohttp also calls it for a body that is no HTTP, which was answered."""
-        if not isinstance(exc_info, web.RequestPayloadError):
+        if not isinstance(exc_info, web.RequestPayloadError | HttpProcessingError):
             super().log_exception(*about, exc_info=exc_info, **more)
 
 

@@ -48,7 +48,11 @@ async def sender(disk: Path, beanstalkd: Server) -> AsyncIterator[Sender]:
         (f"{PATH}/x", HOST, f"{PATH}/x"),
         ("//a//b/", HOST, "//a//b/"),
         ('/caf%C3%A9%ff/"<>^`{|}?', HOST, '/caf%C3%A9%ff/"<>^`{|}?'),
-        (f"{PATH}/caf\xc3\xa9?q=\xe2\x82\xac\xff", "any.example", "/caf\xc3\xa9?q=\xe2\x82\xac\xff"),
+        (
+            f"{PATH}/caf\xc3\xa9?q=\xe2\x82\xac\xff",
+            "any.example",
+            "/caf\xc3\xa9?q=\xe2\x82\xac\xff",
+        ),
     ],
 )
 async def test_a_request_comes_in_by_a_host_or_by_a_path(

@@ -62,7 +62,7 @@ METHOD_MOST = 32
 """Characters of a method."""
 
 _TARGET = re.compile(r"/[!\"$-~\x80-\xff]*")
-"""What can be sent in a request's line. Senders write bytes beyond ASCII that RFC 3986 has encoded."""
+"""What can be sent in a request's line: senders leave bytes unencoded that RFC 3986 has encoded."""
 
 _SLASH, _DOT = r"(?:[/\\]|%2f|%5c)", r"(?:\.|%2e)"
 _DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)

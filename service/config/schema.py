@@ -223,6 +223,12 @@ class Http(Section, frozen=True):
     ] = ""
 
 
+class Web(Section, frozen=True):
+    """`[web]`: the pages that `api` serves."""
+
+    enabled: Literal["loopback", "always", "never"] = "loopback"
+
+
 class Allowed(Section, frozen=True):
     """`[webhooks.allowed.<account>]`: where its deliveries may go beside public addresses."""
 
@@ -307,6 +313,7 @@ class Config(Section, frozen=True):
     api: Api = Api()
     ingest: Ingest = Ingest()
     http: Http = Http()
+    web: Web = Web()
     webhooks: Webhooks = Webhooks()
     mail: Mail = Mail()
     metrics: Metrics = Metrics()

@@ -99,7 +99,9 @@ def run_api(options: Options) -> int:
     log.set_up(config.log.level, log_lines(setting))
     machine.calm_the_collector()
     try:
-        fit = serve.serve(config, listen, beside, door_alone=verb == "ingest")
+        fit = serve.serve(
+            config, listen, beside, door_alone=verb == "ingest", pages=_pages(setting)
+        )
     except (serve.NoKey, ResultsDown) as error:
         reached = f'{verb}.listen = "{listen}" can be reached from other machines, and'
         if isinstance(error, ResultsDown):
@@ -117,6 +119,13 @@ def run_api(options: Options) -> int:
             "another address"
         ) from error
     return Exit.DONE if fit else Exit.NEGATIVE
+
+
+def _pages(setting: load.Loaded) -> serve.Pages | None:
+    """Find what opens the pages, where they are wanted; by name, as `ingest` needs none of it."""
+    pages = importlib.import_module("service.web.pages")
+    config = setting.config
+    return pages.open_pages if pages.wanted(config, config.api.listen) else None
 
 
 def run_demo(options: Options) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -99,11 +100,16 @@ def application(
         links = Links(operations.stored, door, catalogue)
         routes += LinkRoutes(links, callers, http).routes()
         made.on_shutdown.append(asked.release)
-    for method, path, handler, _ in with_document(routes):
+    mount(made, with_document(routes))
+    return made
+
+
+def mount(made: web.Application, routes: Sequence[Route]) -> None:
+    """Add routes; the document of the others says nothing of these, where they come later."""
+    for method, path, handler, _ in routes:
         # Monitors and proxies ask by HEAD: the same answer, of which aiohttp sends the head.
         for verb in ("GET", "HEAD") if method == "GET" else (method,):
             made.router.add_route(verb, path, handler, expect_handler=refuse_expectations)
-    return made
 
 
 def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> list[Route]:

@@ -120,7 +120,7 @@ def problems(
             await check(request)
             response = await handler(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
-            response = written(request, _problem_of(error, name))
+            response = written(request, problem_of(error, name))
         finish(response, name)
         note(request, response.status, began)
         return response
@@ -164,7 +164,7 @@ def finish(response: web.StreamResponse, name: str) -> None:
         response.headers["X-Request-Id"] = name
 
 
-def _problem_of(error: Exception, name: str) -> Problem:
+def problem_of(error: Exception, name: str) -> Problem:
     """Say what ended a request, which has this name in the log."""
     match error:
         case Problem():

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import resource
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
@@ -22,13 +22,13 @@ from aiohttp.web_protocol import RequestHandler
 from service.config.address import host_and_port, is_loopback
 from service.config.machine import calm_the_collector, give_large_blocks_back
 from service.config.schema import Config
-from service.http.application import application
+from service.http.application import application, mount
 from service.http.backend.bodies import Bodies
-from service.http.backend.door import open_door, open_relays_door
+from service.http.backend.door import Door, open_door, open_relays_door
 from service.http.backend.keyring import Keyring
-from service.http.backend.operations import open_operations
+from service.http.backend.operations import Operations, open_operations
 from service.http.callers import Callers
-from service.http.exchange import Problem, finish, name_of
+from service.http.exchange import Problem, Route, finish, name_of
 from service.http.heads import Heads
 from service.http.ingest import RELAYS, Relays
 from service.observe.background import Background
@@ -45,7 +45,22 @@ class NoKey(Exception):
     """Other machines may reach the address, and no key tells who may ask."""
 
 
-def serve(config: Config, listen: str, beside: Path, *, door_alone: bool) -> bool:
+class Backing(NamedTuple):
+    """What the routes of `api` stand on, for the pages beside them."""
+
+    config: Config
+    door: Door
+    catalogue: Catalogue
+    operations: Operations
+
+
+Pages = Callable[[Backing], contextlib.AbstractAsyncContextManager[Sequence[Route]]]
+"""Opens the pages: their routes."""
+
+
+def serve(
+    config: Config, listen: str, beside: Path, *, door_alone: bool, pages: Pages | None = None
+) -> bool:
     """Serve at `listen` until SIGTERM or SIGINT; the files of `[ingest]` lie `beside` it.
 
     False: it stopped by itself, as a task in the background kept ending. `door_alone`: nothing but
@@ -54,28 +69,32 @@ def serve(config: Config, listen: str, beside: Path, *, door_alone: bool) -> boo
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each reply held
-    return asyncio.run(until_stopped(config, listen, beside, door_alone=door_alone))
+    return asyncio.run(until_stopped(config, listen, beside, door_alone=door_alone, pages=pages))
 
 
-async def until_stopped(config: Config, listen: str, beside: Path, *, door_alone: bool) -> bool:
+async def until_stopped(
+    config: Config, listen: str, beside: Path, *, door_alone: bool, pages: Pages | None = None
+) -> bool:
     """Do it, in the event loop that runs."""
-    stopped, background = _on_signals(), Background()
+    stopped, background, operations = _on_signals(), Background(), None
     async with contextlib.AsyncExitStack() as closing:
         keyring = Keyring(config, beside / config.ingest.keys)
         closing.push_async_callback(keyring.close)
         if not is_loopback(listen):
             await _insist_on_a_key(keyring)
-        operations = None
         if not door_alone:
-            operations = await closing.enter_async_context(
-                open_operations(config, background.beside)
-            )
-        note = operations.note_put if operations else None
-        door = open_door(config, beside / config.ingest.spool, note)
+            asking = open_operations(config, background.beside)
+            operations = await closing.enter_async_context(asking)
+        noting = operations.note_put if operations else None
+        door = open_door(config, beside / config.ingest.spool, noting)
         closing.push_async_callback(door.close)
         always = config.http.require_key or not is_loopback(listen)
         callers = Callers(keyring, config.http.per_second, always=always)
-        made = application(door, Catalogue(config), callers, config.http, operations)
+        catalogue = Catalogue(config)
+        made = application(door, catalogue, callers, config.http, operations)
+        if pages and operations:
+            shown = pages(Backing(config, door, catalogue, operations))
+            mount(made, await closing.enter_async_context(shown))
         runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
         if door_alone:
             opening = relaying(config, keyring, beside, background)

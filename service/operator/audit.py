@@ -4,9 +4,10 @@
 member  is
 ======= ========================================================================================
 at      when it began
-via     `http` or `cli`, the command line; missing in records of before there was this member
-account whose key it was
+via     `http`, `web` (a page) or `cli`, the command line; missing in records of before there was it
+account whose key or user it was
 key     the first characters of that key; null on this machine, where none was asked for
+user    the e-mail of the user who acted by a page; missing where none did
 act     `pause`, `resume`, `kick`, `delete`, `account add`, `key revoke` and so on
 target  what it was done to, as it was asked for
 outcome what came of it, `{}` where there is no more to say than that it is done; `{"error": …}`
@@ -38,16 +39,21 @@ class Via(StrEnum):
     """The way by which an operator acts."""
 
     HTTP = "http"
+    WEB = "web"
     CLI = "cli"
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator; `key` is the prefix of a key, None for a program or a person on this machine."""
+    """An operator; `key` is the prefix of a key, None for a program or a person on this machine.
+
+    `user`: the e-mail of the user who acts by a page.
+    """
 
     key: str | None = None
     account: Account = MAIN
     via: Via = Via.CLI
+    user: str | None = None
 
 
 @contextmanager
@@ -63,6 +69,7 @@ def recorded(
         "via": who.via.value,
         "account": who.account,
         "key": who.key,
+        **({"user": who.user} if who.user else {}),
     }
     name = audit.insert_one({**begun, "act": act, "target": target, "outcome": None}).inserted_id
     outcome: Document = {}

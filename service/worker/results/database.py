@@ -169,6 +169,12 @@ class Collections:
     """What people were alerted of and is not resolved."""
     mails: Collection[Document]
     """Mails that wait, and those of the last days that were sent."""
+    users: Collection[Document]
+    sessions: Collection[Document]
+    invitations: Collection[Document]
+    """Links that let somebody choose a password, once."""
+    login_attempts: Collection[Document]
+    """How often somebody tried to log in, lately."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -333,6 +339,10 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "links": (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
         "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
         **_webhooks(names),
+        "users": (Index(("account",)),),
+        "sessions": (Index(("ends_at",), until=True),),
+        "invitations": (Index(("sha256",)), Index(("ends_at",), until=True)),
+        "login_attempts": (Index(("until",), until=True),),
     }
 
 

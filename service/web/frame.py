@@ -1,0 +1,225 @@
+"""The frame of all pages: it knows who looks, renders, and makes a page of whatever goes wrong.
+
+A handler takes the request and its visitor, and gives `render(…)`, `see_other(…)` behind an act, or
+raises what a route raises: Problem, StoreError, NotDone.
+
+=========================== ==================================================================
+what a page must not do     what keeps it from that
+=========================== ==================================================================
+run what others wrote       Jinja2 escapes; `assets.POLICY` lets no script run that stands in a page
+act for another site        each POST carries the session's token, and comes from our own origin
+show what it kept           `Cache-Control: no-store`, as all answers have
+be framed, lead elsewhere   `assets.POLICY`; `own_path` reads where a login goes on
+=========================== ==================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+from aiohttp import web
+from markupsafe import Markup
+
+from service import VERSION
+from service.http.exchange import REQUEST_ID, Problem, Route, problem_of
+from service.operator.keys import Scope
+from service.web import writing
+from service.web.assets import HEADERS, address
+from service.web.visitors import NOBODY, Visitor, Visitors
+
+HERE = Path(__file__).parent
+
+LIVE_SECONDS = 2.0
+"""How often a page asks for its live fragments, and how long one serves all who ask."""
+
+LIVE_MOST = 10_000
+"""Fragments that are kept at once."""
+
+LOGIN = "/login"
+
+Handler = Callable[[web.Request, Visitor], Awaitable[web.StreamResponse]]
+
+
+class Page(NamedTuple):
+    """A page, or what one of its forms posts to.
+
+    `scope` is what the visitor's role must be good for, None for everybody. `operators`: for owners
+    of `main` alone; there is no such page for all others.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    scope: Scope | None = Scope.READ
+    operators: bool = False
+
+
+class Entry(NamedTuple):
+    """An entry of the navigation: `path` and everything below it belongs to it."""
+
+    name: str
+    path: str
+    scope: Scope = Scope.READ
+    operators: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Fragment:
+    html: str
+    etag: str
+    until: float
+
+
+class Frame:
+    """For one event loop."""
+
+    def __init__(
+        self, visitors: Visitors, entries: Sequence[Entry], clock: Callable[[], float] = time.time
+    ) -> None:
+        self.visitors = visitors
+        self._entries = entries
+        self._clock = clock
+        self._token = secrets.token_hex(16)
+        """Stands for the CSRF token in what is rendered: so a fragment serves many visitors."""
+        self._fragments: dict[tuple[str, ...], _Fragment] = {}
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._templates.filters |= writing.FILTERS
+        token = Markup('<input type="hidden" name="csrf" value="{}">').format(self._token)
+        self._templates.globals |= {
+            "version": VERSION,
+            "csrf": lambda: token,
+            "link": writing.link,
+            "asset": address,
+        }
+
+    def routes(self, pages: Sequence[Page]) -> list[Route]:
+        """Make routes of pages."""
+        return [Route(each.method, each.path, self._served(each), None) for each in pages]
+
+    def render(
+        self,
+        request: web.Request,
+        visitor: Visitor,
+        template: str,
+        status: HTTPStatus = HTTPStatus.OK,
+        **values: Any,
+    ) -> web.Response:
+        """Write a page."""
+        html = self.text(request, visitor, template, **values)
+        return self._answer(html, visitor, status)
+
+    def text(self, request: web.Request, visitor: Visitor, template: str, **values: Any) -> str:
+        """Render a template; the token in it still stands for each visitor's own."""
+        shown = [each for each in self._entries if may(visitor, each)]
+        return self._templates.get_template(template).render(
+            visitor=visitor, entries=shown, path=request.path, query=request.query, **values
+        )
+
+    def live(
+        self,
+        path: str,
+        template: str,
+        compute: Callable[[web.Request, Visitor], Awaitable[Mapping[str, Any]]],
+        *,
+        scope: Scope = Scope.READ,
+        operators: bool = False,
+    ) -> Page:
+        """Make a fragment that an open page asks for again and again.
+
+        `compute` gives the values for its template, once per account, role and query for all pages
+        that are open in LIVE_SECONDS.
+        """
+
+        async def handler(request: web.Request, visitor: Visitor) -> web.StreamResponse:
+            key = (visitor.account, visitor.role, request.path_qs)
+            found = self._fragments.get(key)
+            now = self._clock()
+            if found is None or found.until <= now:
+                html = self.text(request, visitor, template, **await compute(request, visitor))
+                etag = f'"{hashlib.sha256(html.encode()).hexdigest()[:24]}"'
+                found = _Fragment(html, etag, now + LIVE_SECONDS * 0.9)
+                if len(self._fragments) >= LIVE_MOST:
+                    self._fragments.clear()
+                self._fragments[key] = found
+            if request.headers.get("If-None-Match") == found.etag:
+                return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": found.etag})
+            answered = self._answer(found.html, visitor, HTTPStatus.OK)
+            answered.headers["ETag"] = found.etag
+            return answered
+
+        return Page("GET", path, handler, scope, operators)
+
+    def _answer(self, html: str, visitor: Visitor, status: HTTPStatus) -> web.Response:
+        text = html.replace(self._token, visitor.csrf)
+        return web.Response(
+            status=status, text=text, content_type="text/html", headers=dict(HEADERS)
+        )
+
+    def _served(self, page: Page) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def serve(request: web.Request) -> web.StreamResponse:
+            visitor = NOBODY
+            try:
+                visitor = await self.visitors.of(request)
+                if page.scope is not None:
+                    if not await self.visitors.any_user():
+                        return self.render(
+                            request, NOBODY, "nobody.html", HTTPStatus.SERVICE_UNAVAILABLE
+                        )
+                    if not visitor.known:
+                        return _to_login(request)
+                _insist_on(visitor, page)
+                if page.method != "GET":
+                    await self.visitors.insist_on_origin(request, visitor)
+                return await page.handler(request, visitor)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it becomes a page
+                problem = problem_of(error, request[REQUEST_ID])
+                answered = self.render(
+                    request, visitor, "problem.html", problem.status, problem=problem
+                )
+                answered.headers.update(problem.headers or {})
+                return answered
+
+        return serve
+
+
+def may(visitor: Visitor, what: Page | Entry) -> bool:
+    """Whether a visitor may see it."""
+    if what.operators and not visitor.operates:
+        return False
+    return what.scope is None or what.scope in visitor.scopes
+
+
+def _insist_on(visitor: Visitor, page: Page) -> None:
+    if page.operators and not visitor.operates:
+        raise web.HTTPNotFound
+    if not may(visitor, page):
+        why = f"your role is {visitor.role}: ask an owner of the account {visitor.account}"
+        raise Problem(HTTPStatus.FORBIDDEN, why)
+
+
+def _to_login(request: web.Request) -> web.Response:
+    """Lead to the login, also where a part of an open page is asked for."""
+    if "HX-Request" in request.headers:
+        return web.Response(headers={"HX-Redirect": LOGIN} | dict(HEADERS))
+    return see_other(LOGIN, next=request.path_qs if request.method == "GET" else "")
+
+
+def see_other(path: str, **query: str) -> web.Response:
+    """Lead to another page, by GET."""
+    where = writing.link(path, **query)
+    return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": where} | dict(HEADERS))

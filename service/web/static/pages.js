@@ -1,0 +1,36 @@
+// What htmx must not do here, and the few things that pages do with a script. Without it they work.
+"use strict";
+
+// A hidden page asks for nothing; what it shows is asked for once it is seen again.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden && event.detail.elt.hasAttribute("data-live")) event.preventDefault();
+});
+
+// A live fragment is sent again only where it has changed.
+document.addEventListener("htmx:configRequest", (event) => {
+  const etag = event.detail.elt.dataset.etag;
+  if (etag) event.detail.headers["If-None-Match"] = etag;
+});
+document.addEventListener("htmx:afterRequest", (event) => {
+  const etag = event.detail.xhr && event.detail.xhr.getResponseHeader("ETag");
+  if (etag && event.detail.elt.hasAttribute("data-live")) event.detail.elt.dataset.etag = etag;
+});
+
+// Times are written in UTC by the server, and here as the clock on the wall has them.
+const wall = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+function writeTimes(root) {
+  for (const each of root.querySelectorAll("time[datetime]:not([title])")) {
+    const at = new Date(each.dateTime);
+    if (isNaN(at)) continue;
+    each.title = each.textContent;
+    each.textContent = wall.format(at);
+  }
+}
+document.addEventListener("htmx:afterSettle", (event) => writeTimes(event.target));
+writeTimes(document);
+
+// A form that cannot be taken back asks first; without a script its own page asks.
+document.addEventListener("submit", (event) => {
+  const why = event.target.dataset.confirm;
+  if (why && !window.confirm(why)) event.preventDefault();
+});

@@ -1,0 +1,128 @@
+"""Visitors of pages: who looks, known by the session's cookie, and what a form proves."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+
+from service.config.schema import Config
+from service.http.exchange import Problem
+from service.operator.audit import Operator, Via
+from service.operator.connections import Collections, in_thread
+from service.operator.keys import Scope
+from service.operator.sessions import any_user, find_session
+from service.operator.users import Role, User, scopes_of
+from tracking.request import MAIN, Account
+
+COOKIE = "session"
+
+KNOWN_SECONDS = 5.0
+"""How long a session is not looked up again; one that ends elsewhere works as long at most."""
+
+KNOWN_MOST = 10_000
+"""Sessions that are kept at once."""
+
+FORM_FIELD = "csrf"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A visitor; of one that is not `known`, `email` is "" and no page with a scope opens.
+
+    `csrf` is the token that forms of this session carry.
+    """
+
+    email: str = ""
+    account: Account = MAIN
+    role: str = ""
+    csrf: str = ""
+    scopes: tuple[Scope, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether somebody is logged in."""
+        return bool(self.email)
+
+    @property
+    def operates(self) -> bool:
+        """Whether operators' pages open: to owners of `main`."""
+        return self.known and self.account == MAIN and self.role == Role.OWNER
+
+    @property
+    def owns(self) -> bool:
+        """Whether keys and users of the account are the visitor's to change."""
+        return self.role == Role.OWNER
+
+    @property
+    def operator(self) -> Operator:
+        """Name the visitor, for the record of an act."""
+        return Operator(account=self.account, via=Via.WEB, user=self.email)
+
+
+NOBODY = Visitor()
+
+
+class Visitors:
+    """For one event loop. Methods raise ResultsDown."""
+
+    def __init__(
+        self, config: Config, stores: Collections, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.config = config
+        self.stores = stores
+        self._clock = clock
+        self._known: dict[str, tuple[Visitor, float]] = {}
+        self._users = False
+
+    async def any_user(self) -> bool:
+        """Whether there is a user; once there was one, nobody asks again."""
+        self._users = self._users or await in_thread(any_user, self.stores)
+        return self._users
+
+    async def of(self, request: web.Request) -> Visitor:
+        """Find who looks."""
+        text = request.cookies.get(COOKIE, "")
+        if not text:
+            return NOBODY
+        name, now = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), self._clock()
+        visitor, until = self._known.get(name, (NOBODY, 0.0))
+        if until > now:
+            return visitor
+        visitor = _visitor(await in_thread(find_session, self.stores, text), text)
+        if len(self._known) >= KNOWN_MOST:
+            self._known.clear()
+        self._known[name] = (visitor, now + KNOWN_SECONDS)
+        return visitor
+
+    def forget(self) -> None:
+        """Look all sessions up again: one has ended, or a role changed."""
+        self._known.clear()
+
+    async def insist_on_origin(self, request: web.Request, visitor: Visitor) -> None:
+        """Raises Problem where a form was not posted by a page of this service."""
+        origin = request.headers.get("Origin", "")
+        if origin.partition("://")[2] != request.host:
+            why = "this form was posted by another site, or by a browser that hides where from"
+            raise Problem(HTTPStatus.FORBIDDEN, why)
+        given = request.headers.get("X-CSRF-Token") or (await request.post()).get(FORM_FIELD)
+        text = given if isinstance(given, str) else ""
+        if not hmac.compare_digest(text.encode(), visitor.csrf.encode()):
+            why = "this page is older than your session: load it again, and send the form once more"
+            raise Problem(HTTPStatus.FORBIDDEN, why)
+
+
+def token_of(text: str) -> str:
+    """Make the token of a session's forms out of its cookie."""
+    return hmac.new(text.encode("utf-8", "surrogatepass"), b"csrf", hashlib.sha256).hexdigest()
+
+
+def _visitor(user: User | None, text: str) -> Visitor:
+    if user is None:
+        return NOBODY
+    return Visitor(user.email, user.account, user.role, token_of(text), scopes_of(user.role))

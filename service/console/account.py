@@ -24,7 +24,7 @@ from service.console.arguments import (
     lasting,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import accounts, audit, connections, keys, services, signatures
+from service.operator import accounts, audit, connections, keys, services, signatures, suspension
 from tracking.request import MAIN
 
 SCOPES = ("ingest", "read", "hooks", "admin")
@@ -37,6 +37,8 @@ def account_arguments(parser: Parser) -> None:
         "add": ("Add an account.", _add_account),
         "list": ("List all accounts.", _list_accounts),
         "remove": (removed, _remove_account),
+        "suspend": ("Refuse an account's keys and hold its deliveries, until resume.", _suspend),
+        "resume": ("Serve a suspended account again.", _resume),
         "set": ("Set where alerts go, or how long relayed requests are kept.", _set_account),
     }
     for action, each in add_actions(parser, actions, settings.on_stores).items():
@@ -45,6 +47,9 @@ def account_arguments(parser: Parser) -> None:
             each.add_argument("name", type=account_of, metavar="NAME", help=text)
         if action == "remove":
             add_yes(each)
+        if action == "suspend":
+            text = "what its users and programs are told"
+            each.add_argument("--reason", default="", metavar="TEXT", help=text)
         if action == "set":
             text = (
                 "alerts=ADDRESS, the mailbox that hears of its webhooks' trouble, alerts=none for "
@@ -118,12 +123,20 @@ def _list_accounts(options: Options, _: schema.Config, stores: connections.Colle
         for each in found:
             members = {"account": each.name, "keys": each.keys, "alerts": each.alerts or None}
             members |= {"inbox_keep_days": each.inbox_keep_days}
+            members |= {"suspended": each.suspended_why}
             say_json(members | {"made_at": each.made_at, "removed_at": each.removed_at})
         return Exit.DONE
     table(
-        ("account", "keys that work", "added", "removed", "alerts"),
+        ("account", "keys that work", "added", "removed", "suspended", "alerts"),
         [
-            (each.name, each.keys, moment(each.made_at), moment(each.removed_at), each.alerts)
+            (
+                each.name,
+                each.keys,
+                moment(each.made_at),
+                moment(each.removed_at),
+                "-" if each.suspended_why is None else each.suspended_why or "yes",
+                each.alerts,
+            )
             for each in found
         ],
     )
@@ -172,6 +185,22 @@ def _remove_account(
     words += f", and {gone} services" if gone else ""
     members = {"account": name, "keys_ended": ended, "services_ended": gone}
     tell(members, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _suspend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of, name = services.Services(config, stores), options.name
+    paused = suspension.suspend(of, audit.Operator(), name, options.reason)
+    words = f"{name} is suspended: doors refuse its keys within 5 s, and {paused} services pause"
+    tell({"account": name, "services_paused": paused}, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _resume(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of, name = services.Services(config, stores), options.name
+    going = suspension.resume(of, audit.Operator(), name)
+    words = f"{name} goes on, with {going} services"
+    tell({"account": name, "services_resumed": going}, words, as_json=options.json)
     return Exit.DONE
 
 

@@ -37,6 +37,7 @@ class KeptAccount:
 
     `alerts`: where alerts about its webhooks go by mail, "" for nowhere. `inbox_keep_days`: how
     long relayed requests are kept after their end, None for as long as the settings say.
+    `suspended_why`: None where it is not suspended (suspension.py).
     """
 
     name: Account
@@ -45,6 +46,7 @@ class KeptAccount:
     keys: int
     alerts: str = ""
     inbox_keep_days: int | None = None
+    suspended_why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +109,10 @@ def may_be_removed(stores: Collections, name: Account) -> bool:
     return name != MAIN and _is_there(stores, name)
 
 
-def is_removed(stores: Collections, name: Account) -> bool:
-    """Whether an account was removed."""
-    return bool(stores.accounts.find_one({"_id": name, "removed_at": {"$exists": True}}))
+def is_served(stores: Collections, name: Account) -> bool:
+    """Whether parcels are asked for by what an account has handed out: not where it was removed."""
+    stopped = [{each: {"$exists": True}} for each in ("removed_at", "suspended")]
+    return not stores.accounts.find_one({"_id": name, "$or": stopped})
 
 
 def accounts(stores: Collections) -> list[KeptAccount]:
@@ -126,6 +129,7 @@ def accounts(stores: Collections) -> list[KeptAccount]:
             working.count(each["_id"]),
             each.get("alerts", ""),
             each.get("inbox_keep_days"),
+            (each.get("suspended") or {}).get("why"),
         )
         for each in found
     ]

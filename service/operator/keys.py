@@ -53,12 +53,13 @@ class Keys(msgspec.Struct, frozen=True):
     """All keys of a moment. Made by `keys_of`; `known` holds also those that have ended.
 
     `ingest_key`: of ingest labels, b"" where none was made. `ingests`: how services take requests,
-    by their labels.
+    by their labels. `suspended`: accounts whose keys are refused, by the reasons.
     """
 
     known: dict[str, Key] = {}
     ingest_key: bytes = b""
     ingests: dict[str, Ingest] = {}
+    suspended: dict[Account, str] = {}
 
     def find(self, text: str, now: float) -> Key | None:
         """Recognize a key that works at `now` (Unix time); None for anything else."""

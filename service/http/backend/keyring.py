@@ -28,6 +28,7 @@ from service.operator.ingest_labels import ingests_of, key_in
 from service.operator.keys import Key, Keys, keys_of
 from service.worker.results.database import Collections, names_of, open_client
 from service.worker.results.failure import mongodb_down
+from service.worker.results.queries import suspended_accounts
 from tracking.errors import StoreError
 
 LOOK_SECONDS = 5.0
@@ -93,10 +94,11 @@ class Keyring:
                 )
                 self._stores = Collections(client, self._names)
             found, ingests = list(self._stores.keys.find()), ingests_of(self._stores)
+            suspended = suspended_accounts(self._stores.accounts)
         except PyMongoError as error:
             raise mongodb_down(error) from error
         known = keys_of(key for each in found for key in read_key(each)).known
-        return Keys(known, b"".join(map(key_in, found)), ingests)
+        return Keys(known, b"".join(map(key_in, found)), ingests, suspended)
 
     def _read_file(self) -> None:
         try:

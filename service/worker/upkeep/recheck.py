@@ -40,6 +40,7 @@ from service.worker.results.queries import (
     give_up_check,
     put_off_checks,
     slugs_with_due,
+    suspended_accounts,
 )
 from service.worker.results.recheck_policy import Pace, read_pace
 from service.worker.results.shipments import no_longer_followed
@@ -204,10 +205,12 @@ class Recheck:
                 ended.append(document["_id"])
                 continue
             try:
-                requests.append(check_of(document, moment))
+                check = check_of(document, moment)
             except (MalformedJob, TypeError, ValueError) as error:
                 await self._give_up(document["_id"], moment, error)
                 continue
+            if not document["suspended"]:  # else it is looked at again when it is due once more
+                requests.append(check)
             first = read_pace(document.get("check_pace")).first
             put[first][document["_id"]] = document["next_check_at"]
         await self._putter.put_rechecks(requests)
@@ -235,20 +238,28 @@ class Recheck:
 
 
 def _due_checks(store: Store, search: Search) -> list[dict[str, Any]]:
-    """Find checks that are due; `unfollowed`: nobody follows the parcel any more."""
+    """Find checks that are due.
+
+    `unfollowed`: nobody follows the parcel any more; `suspended`: nor is anybody asked about it.
+    """
     return _followed(store, due_for_check(store.tracking, search))
 
 
 def _early_checks(store: Store, search: Search) -> list[dict[str, Any]]:
     """Find checks that may be put before their time."""
     found = _followed(store, early_for_check(store.tracking, search))
-    return [each for each in found if not each["unfollowed"]]
+    return [each for each in found if not each["unfollowed"] | each["suspended"]]
 
 
 def _followed(store: Store, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = [each["_id"] for each in found if isinstance(each["_id"], str)]
     gone = no_longer_followed(store.shipments, store.operations, names) if names else []
-    return [each | {"unfollowed": each["_id"] in gone} for each in found]
+    others = any("account" in each for each in found)
+    stopped = suspended_accounts(store.accounts) if others else {}
+    return [
+        each | {"unfollowed": each["_id"] in gone, "suspended": str(each.get("account")) in stopped}
+        for each in found
+    ]
 
 
 def check_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:

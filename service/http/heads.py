@@ -1,9 +1,8 @@
 """Heads of requests, read as their senders wrote them: nothing of a head that HTTP has is refused.
 
-aiohttp's own parser, in C, knows the methods that it knows, takes no byte beyond ASCII in a target,
-and no header twice that it holds for a single one. Senders do send such, and no relay may lose it.
-So a door reads heads with aiohttp's parser in Python, which frames messages as strictly, and with
-the two rules below in the place of aiohttp's.
+aiohttp's parser in C knows the methods that it knows, takes no byte beyond ASCII in a target, and
+no header twice that it holds for a single one. Senders do send such, and no relay may lose it. So
+the connections of a door read heads here, and bodies as aiohttp's parser in Python does.
 
 =============== ====================================================================================
 part            is taken where it has this form; all else is 400, and the end of its connection
@@ -19,12 +18,29 @@ framing         one Host, at most one Content-Length of digits, or one Transfer-
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
-from aiohttp import HttpVersion10, HttpVersion11, hdrs
+from aiohttp import HttpVersion10, HttpVersion11, StreamReader, hdrs, web
 from aiohttp.base_protocol import BaseProtocol
-from aiohttp.http_exceptions import BadHttpMessage, BadHttpMethod, InvalidHeader, LineTooLong
-from aiohttp.http_parser import HeadersParser, HttpRequestParserPy, RawRequestMessage
+from aiohttp.helpers import set_exception
+from aiohttp.http_exceptions import (
+    BadHttpMessage,
+    BadHttpMethod,
+    HttpProcessingError,
+    InvalidHeader,
+    LineTooLong,
+    TransferEncodingError,
+)
+from aiohttp.http_parser import (
+    ChunkState,
+    HeadersParser,
+    HttpPayloadParser,
+    HttpRequestParserPy,
+    PayloadState,
+    RawRequestMessage,
+)
+from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.typedefs import RawHeaders
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
@@ -32,11 +48,22 @@ from yarl import URL
 from service.worker.deliveries.foreign_request import TCHAR
 
 _LINE: Final = re.compile(rf"({TCHAR}+) (/[!-~\x80-\xff]*) HTTP/1\.([01])")
-_BEGINNING: Final = re.compile(rb"[\r\n]*(?:%b+(?: |\Z)|\Z)" % TCHAR.encode())
+_BEGINNING: Final = re.compile(rb"%b+(?: |\Z)|\r?\Z" % TCHAR.encode())
 _FIELD: Final = re.compile(rb"(%b+):[ \t]*([^\r\n\x00]*)" % TCHAR.encode())
 _LENGTH: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _ONCE: Final = (hdrs.HOST, hdrs.CONTENT_LENGTH, hdrs.TRANSFER_ENCODING)
 """What says for whom a message is, or where it ends: two of it may be read in two ways."""
+
+
+Message = tuple[RawRequestMessage, StreamReader]
+"""A head, and what gives its body."""
+
+
+@lru_cache(128)
+def _url_of(target: str) -> URL:
+    """Write a target as aiohttp's routes want it; senders use the same ones again and again."""
+    path, _, query = target.partition("?")
+    return URL.build(path=path, query_string=query, encoded=True)
 
 
 class _Headers(HeadersParser):
@@ -59,26 +86,67 @@ class _Headers(HeadersParser):
         return CIMultiDictProxy(read), tuple(raw)
 
 
+class _Chunks(HttpPayloadParser):
+    """Takes a body out of its chunks: aiohttp's own lets a CR pass within an extension."""
+
+    def feed_data(self, chunk: bytes, *about: Any) -> tuple[PayloadState, bytes]:
+        """Read on, piece by piece; aiohttp calls it. Raises TransferEncodingError."""
+        state = PayloadState.PAYLOAD_NEEDS_INPUT
+        if self._chunk is ChunkState.PARSE_CHUNKED_CHUNK:  # it was paused within
+            chunk, self._chunk_tail = self._chunk_tail + chunk, b""
+        while chunk and state is PayloadState.PAYLOAD_NEEDS_INPUT:
+            end = len(chunk)
+            match self._chunk:
+                case ChunkState.PARSE_CHUNKED_SIZE:
+                    end = chunk.find(b"\n") + 1 or end
+                    if b"\r" in (self._chunk_tail + chunk[:end]).removesuffix(b"\n")[:-1]:
+                        raise TransferEncodingError("a CR ends no line")
+                case ChunkState.PARSE_CHUNKED_CHUNK:
+                    end = self._chunk_size
+                case ChunkState.PARSE_CHUNKED_CHUNK_EOF:
+                    end = len(b"\r\n") - len(self._chunk_tail)
+            state, left = super().feed_data(chunk[:end], *about)
+            chunk = left + chunk[end:]
+        if state is PayloadState.PAYLOAD_HAS_PENDING_INPUT:
+            self._chunk_tail, chunk = self._chunk_tail + chunk, b""
+        return state, chunk
+
+
 class Heads(HttpRequestParserPy):
     """Reads the requests of one connection. A target holds a byte in each character (Latin-1)."""
 
-    def __init__(self, protocol: BaseProtocol, max_headers: int, **options: Any) -> None:
-        # aiohttp counts the lines, of which two are no header.
-        super().__init__(protocol, max_headers=max_headers + 2, **options)
+    def __init__(self, protocol: BaseProtocol, **options: Any) -> None:
+        super().__init__(protocol, **options)
         self._headers_parser = _Headers()
 
-    def feed_data(self, data: bytes, *about: Any) -> Any:
-        """Read on; aiohttp calls it. Raises HttpProcessingError."""
-        try:
-            messages, *more = super().feed_data(data, *about)
-        except LineTooLong as error:
-            # aiohttp holds each first line of what it is given for a request's.
-            if not self._lines:
-                raise
-            raise LineTooLong(error.args[0], self.max_field_size) from error
-        if self._tail and not (messages or self._lines or _BEGINNING.match(self._tail)):
-            raise BadHttpMethod(self._tail[:100].decode("latin-1"))  # TLS, say, which has no lines
-        return messages, *more
+    def feed_data(self, data: bytes, *_: Any) -> tuple[list[Message], bool, bytes]:
+        """Read on; aiohttp calls it, and takes no more requests at once than it asked for.
+
+        Nothing that comes behind an upgrade is read as another protocol: such a connection ends.
+        Raises HttpProcessingError.
+        """
+        messages = list[Message]()
+        seen, data, self._tail = len(self._tail), self._tail + data, b""
+        while data or self._payload_has_more_data:
+            if self._payload_parser is not None:
+                data = self._read_body(self._payload_parser, data)
+                if self._payload_parser is not None:
+                    break
+            elif data.startswith(b"\r\n"):
+                data = data[2:]
+            elif self._msg_in_flight >= self._max_msg_queue_size:
+                self._tail = data
+                break
+            elif (end := data.find(b"\r\n\r\n", max(0, seen - 3))) >= 0:
+                messages.append(self._begin(data[:end]))
+                self._msg_in_flight += 1
+                data = data[end + 4 :]
+            else:
+                self._insist_on_bounds(data.split(b"\r\n"))
+                self._tail = data
+                break
+            seen = 0
+        return messages, False, b""
 
     def parse_message(self, lines: list[bytes]) -> RawRequestMessage:
         """Read a head; aiohttp calls it. Raises HttpProcessingError."""
@@ -93,7 +161,6 @@ class Heads(HttpRequestParserPy):
         version = HttpVersion11 if minor == "1" else HttpVersion10
         if version == HttpVersion11 and hdrs.HOST not in headers:
             raise BadHttpMessage("Missing 'Host' header in request.")
-        path, _, query = target.partition("?")
         return RawRequestMessage(
             method,
             target,
@@ -104,5 +171,50 @@ class Heads(HttpRequestParserPy):
             compression,
             upgrade,
             bool(chunked),
-            URL.build(path=path, query_string=query, encoded=True),
+            _url_of(target),
         )
+
+    def _begin(self, head: bytes) -> Message:
+        """Read a head, and have its body read next."""
+        lines = head.split(b"\r\n")
+        if len(head) > self.max_line_size or len(lines) > self.max_headers:
+            self._insist_on_bounds(lines)
+        message = self.parse_message([*lines, b""])
+        length = int(message.headers.get(hdrs.CONTENT_LENGTH, "0"))
+        if not (length or message.chunked):
+            return message, EMPTY_PAYLOAD
+        assert self.protocol is not None and self.loop is not None  # noqa: S101, PT018 - a server's
+        payload = StreamReader(self.protocol, self._limit, loop=self.loop)
+        self._payload_parser = (_Chunks if message.chunked else HttpPayloadParser)(
+            payload,
+            None if message.chunked else length,
+            message.chunked,
+            headers_parser=self._headers_parser,
+            max_line_size=self.max_line_size,
+            max_field_size=self.max_field_size,
+            max_trailers=self.max_headers,
+        )
+        return message, payload
+
+    def _read_body(self, parser: HttpPayloadParser, data: bytes) -> bytes:
+        """Read on in a body; gives what is behind it."""
+        try:
+            state, rest = parser.feed_data(data)
+        except HttpProcessingError as error:
+            set_exception(parser.payload, web.RequestPayloadError(str(error)), error)
+            raise
+        self._payload_has_more_data = state is PayloadState.PAYLOAD_HAS_PENDING_INPUT
+        if state is PayloadState.PAYLOAD_COMPLETE:
+            self._payload_parser = None
+        return rest
+
+    def _insist_on_bounds(self, lines: list[bytes]) -> None:
+        """Refuse lines of which there are too many, or that are too long, or none of a request."""
+        if len(lines[0]) > self.max_line_size:
+            raise LineTooLong(lines[0][:100], self.max_line_size)
+        if len(max(lines[1:], key=len, default=b"")) > self.max_field_size:
+            raise LineTooLong(lines[0][:100], self.max_field_size)
+        if len(lines) - 1 > self.max_headers:
+            raise BadHttpMessage("Too many headers")
+        if not _BEGINNING.match(lines[0]) or b"\n" in b"".join(lines):
+            raise BadHttpMethod(lines[0][:100].decode("latin-1"))  # TLS, say, which has no lines

@@ -253,8 +253,8 @@ def _insist_on_form(request: web.BaseRequest, target: str) -> None:
     if request.method.upper() in _NO_METHODS:
         why = "this method is not relayed"
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": _METHODS})
-    insist_on_plain_coding(request)
-    coded = "Transfer-Encoding" in request.headers
+    if coded := "Transfer-Encoding" in request.headers:
+        insist_on_plain_coding(request)
     if request.version != HttpVersion11 and (coded or request.version != HttpVersion10):
         why = "send HTTP/1.1, or HTTP/1.0 without Transfer-Encoding"
         raise Problem(HTTPStatus.BAD_REQUEST, why)

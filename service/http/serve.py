@@ -310,13 +310,11 @@ class SenderConnection(ClientConnection):
         super().__init__(server, connections, **options)
         self._parser = Heads(
             self,
-            HEADERS_MOST,
             loop=self._loop,
             limit=self._read_bufsize,
             max_line_size=LINE_MOST,
             max_field_size=FIELD_MOST,
-            payload_exception=web.RequestPayloadError,
-            auto_decompress=False,
+            max_headers=HEADERS_MOST,
             max_msg_queue_size=self._max_msg_queue_size,
         )
 

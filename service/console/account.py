@@ -48,7 +48,7 @@ def account_arguments(parser: Parser) -> None:
         if action == "remove":
             add_yes(each)
         if action == "suspend":
-            text = "what its users and programs are told"
+            text = "why, as refusals of its keys say it"
             each.add_argument("--reason", default="", metavar="TEXT", help=text)
         if action == "set":
             text = (

@@ -42,7 +42,7 @@ from tracking.request import Account
 
 WEBHOOKS_TUBE = envelope.WEBHOOKS_TUBE
 
-RELAYED = "relay"
+REQUEST_BODY = "relay"
 """The body of the request among the bodies of its event; the member `request` has the head."""
 
 BODY_MOST = 1 << 20
@@ -195,7 +195,7 @@ def foreign_event(request: ForeignRequest, account: Account) -> Document:
         "headers": [list(each) for each in request.headers],
     }
     until = request.received_at + dt.timedelta(days=RELAYED_DAYS)
-    return event | {"bodies": {RELAYED: request.body}, "request": head, "until": until}
+    return event | {"bodies": {REQUEST_BODY: request.body}, "request": head, "until": until}
 
 
 def foreign_in(event: Document) -> ForeignRequest:
@@ -212,7 +212,7 @@ def foreign_in(event: Document) -> ForeignRequest:
         target=head["target"],
         url=head["url"],
         headers=tuple((name, value) for name, value in head["headers"]),
-        body=event["bodies"][RELAYED],
+        body=event["bodies"][REQUEST_BODY],
     )
 
 

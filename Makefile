@@ -14,8 +14,8 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv with the locked dependencies
 
-demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the end
-	@exec $(BIN)/python worker.py demo --end-with $$PPID
+demo: $(READY) ## see it work: real servers, made-up couriers, pages, a proof at the end (OPEN=1: until Ctrl-C)
+	@exec $(BIN)/python worker.py demo $(if $(OPEN),--open) --end-with $$PPID
 
 # Three processes test side by side, each with servers of its own, as tests wait for servers much of their time;
 # the tests of a file stay together. What Python compiles is kept, whatever the shell says of that: each process
@@ -87,7 +87,7 @@ clean: ## remove everything that was made here
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is touched last, so an interrupted set-up starts over.
-$(READY): requirements-dev.txt
+$(READY): requirements-dev.txt service/console/tracker.sh
 	@command -v $(PYTHON) >/dev/null || { \
 	  echo "There is no $(PYTHON). Install Python 3.11 or newer: apt install python3 python3-venv" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -99,6 +99,7 @@ $(READY): requirements-dev.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir \
 	  --require-hashes --only-binary :all: -r requirements-dev.txt
+	@install -m 755 service/console/tracker.sh $(BIN)/tracker
 	@touch $@
 
 # Only `lock` needs uv, so it stays out of the environment that tests run in.

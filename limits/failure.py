@@ -37,7 +37,7 @@ _TOO_FEW_REPLICAS = "NOREPLICAS"
 _PASSING = ("MISCONF", "MASTERDOWN", "BUSY ", "LOADING", "TRYAGAIN", "CLUSTERDOWN", "UNKILLABLE")
 """How Redis begins to tell what it refuses to all, until it, or a person, has done something."""
 
-BROKEN_FIX = "`python worker.py check` names the key or the record, and what to do."
+BROKEN_FIX = "`check` of the command line names the key or the record, and what to do."
 
 _SENTINEL_LOGIN = "Correct redis.sentinel_username and redis.sentinel_password."
 _LOGIN = "redis.url (USER:PASSWORD@ before the host, signs like @ written as %40)"

@@ -46,6 +46,10 @@ tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:leap                 string "<where the clock leapt to, µs>     1 h after the last leap
                                      <by how much in all, µs>"
 tracking:rules                string the newest revision of the rules   never
+tracking:account_quotas       hash   account → calls a day; ! → the     the last quota
+                                     revision of the rules
+tracking:account_calls        hash   account → calls of the day, where  midnight UTC
+                                     it has a quota
 tracking:server               string which Redis wrote here last, and    never
                                      how often it was asked
 tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end,
@@ -105,6 +109,8 @@ EPOCH = "tracking:epoch"
 SERVER = "tracking:server"
 LEAP = "tracking:leap"
 REVISION = "tracking:rules"
+ACCOUNT_QUOTAS = "tracking:account_quotas"
+ACCOUNT_CALLS = "tracking:account_calls"
 SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 LINES = "wait_slugs"
 WORKERS = "tracking:workers"

@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tracking.line import TRACKING, Kind, Line
+from tracking.request import Account
 
 LATE_SECONDS = 1.0
 """How long after its instant a grant may still be sent; the lane is held that much longer until
@@ -155,10 +156,14 @@ Own = Mapping[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The limits that are set over config.toml, by slug, and their revision."""
+    """The limits that are set over config.toml, by slug, and their revision.
+
+    `quotas`: how many calls an account may have a day, of those that have such a quota.
+    """
 
     revision: int = 0
     slugs: Mapping[str, Own] = field(default_factory=dict)
+    quotas: Mapping[Account, int] = field(default_factory=dict)
 
 
 async def unchanged() -> Changes:
@@ -196,6 +201,16 @@ class RuleBook:
         """Find the rules of a line as they are set; the same object as long as they are."""
         self.guarded(line)
         return self._rules[line][1]
+
+    @property
+    def quotas(self) -> Mapping[Account, int]:
+        """How many calls an account may have a day, of those that have such a quota."""
+        return self._changes.quotas
+
+    def rationed(self, line: Line) -> Mapping[str, object]:
+        """Tell scripts whether accounts have quotas, for which calls of webhooks do not count."""
+        rationed = bool(self._changes.quotas) and self._plain_of(line).kind.operations
+        return {"rationed": True} if rationed else {}
 
     async def learn(self) -> None:
         """Read the limits that are set now, and go by them. Raises ResultsDown."""

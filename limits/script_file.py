@@ -25,6 +25,7 @@ LIBRARY = (
     "state",
     "record",
     "brake",
+    "quotas",
     "lanes",
     "waiting",
     "flight",
@@ -55,12 +56,13 @@ OF_LINE = (
     "started",
     "sweep",
     "take",
+    "wake",
 )
 """The operations of the script BATCH."""
 
 BATCH = "batch"
 
-ALONE = ("add_up", "archive", "epoch", "inspect", "leap", "malformed", "plan", "survey")
+ALONE = ("add_up", "archive", "epoch", "inspect", "leap", "malformed", "plan", "ration", "survey")
 """Scripts that belong to no line and use no part of the library."""
 
 

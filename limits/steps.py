@@ -21,6 +21,7 @@ from limits.rules import RuleBook, Rules
 from tracking.call import Call, TakeResult
 from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
 from tracking.line import Line
+from tracking.request import Account
 
 AGAIN_SECONDS = 0.1
 """How soon a call in mid-way asks again while Redis is silent."""
@@ -30,6 +31,12 @@ NONE_KNOWN = -1
 
 UNKNOWN = ("epoch", "rules")
 """What a worker must learn before scripts grant it anything."""
+
+
+async def ration(pipeline: Pipeline, quotas: Mapping[Account, int], revision: int) -> None:
+    """Have Redis go by these quotas of accounts (lua/ration.lua). Raises LimitsDown."""
+    named = [each for pair in quotas.items() for each in pair]
+    await pipeline.run("ration", [keys.ACCOUNT_QUOTAS, keys.REVISION], (revision, *named))
 
 
 class Steps:
@@ -49,8 +56,9 @@ class Steps:
         self._book = book
         self._rules_of = book.guarded
         self._common = common
-        self._written: dict[Line, tuple[Rules, tuple[str, int], bytes]] = {}
+        self._written: dict[Line, tuple[Rules, tuple[str, int, bool], bytes]] = {}
         self._learned = ""
+        self._rationed = False
         self._reports = Reports(self._started)
         self._starts: dict[Line, Starts] = {}
 
@@ -144,6 +152,9 @@ class Steps:
             await self._epoch.agree()
         epoch = self._epoch.name
         await self._book.learn()
+        if (quotas := self._book.quotas) or self._rationed:
+            await ration(self._pipeline, quotas, self._book.revision)
+        self._rationed = bool(quotas)
         self._learned = epoch
 
     def call(self, line: Line, grant: list[Any], asked: float) -> Call:
@@ -159,9 +170,10 @@ class Steps:
     def _rules(self, line: Line) -> bytes:
         rules, epoch = self._rules_of(line), self._epoch.name
         revision = self._book.revision if self._learned == epoch else NONE_KNOWN
-        written = self._written.get(line)
-        if written is None or written[0] is not rules or written[1] != (epoch, revision):
+        written, known_by = self._written.get(line), (epoch, revision, self._rationed)
+        if written is None or written[0] is not rules or written[1] != known_by:
             known = {"epoch": epoch, "revision": revision, **self._common}
-            written = (rules, (epoch, revision), keys.write_rules(rules, known))
+            known |= self._book.rationed(line)
+            written = (rules, known_by, keys.write_rules(rules, known))
             self._written[line] = written
         return written[2]

@@ -68,6 +68,12 @@ class Tally:
         """How many were made."""
         return self.took.counts.total()
 
+    @property
+    def shared(self) -> int:
+        """How many operations ended by an answer to the call of others, or by one kept from it."""
+        ending = self.calls - sum(self.counts[why] for why in CALLS_OF_NONE)
+        return max(0, self.operations - self.counts["CANCELLED"] - ending)
+
     def join(self, other: Tally) -> None:
         """Add what happened in another span."""
         self.counts.update(other.counts)

@@ -43,7 +43,8 @@ class LineScripts:
 
     async def run(self, script: str, line: Line, *args: Value) -> list[Any]:
         """Run a script; returns all of its answer, the time first."""
-        rules = write_rules(self.rules_of(line), NOBODY)
+        told = {**NOBODY, **(self._revisions.rationed(line) if self._revisions else {})}
+        rules = write_rules(self.rules_of(line), told)
         names = [keys.wait_list(line)]
         return list(await self._pipeline.run(script, names, (rules, _NO_REPORTS, *args)))
 

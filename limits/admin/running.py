@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any
 
@@ -31,9 +31,13 @@ NEVER = -1
 
 @dataclass(slots=True)
 class LiveWorker(WorkerInfo):
-    """A worker process that was heard of, and how many calls it has in flight."""
+    """A worker process that was heard of, and how many calls it has in flight.
+
+    `heard_seconds`: since its last sign.
+    """
 
     calls: int = 0
+    heard_seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,18 @@ class RunningCall:
 async def registered_workers(
     redis: Redis, now_ms: int, until_ms: float = math.inf
 ) -> list[dict[str, Any]]:
-    """What workers tell of themselves that live at this time of Redis, by the end of it."""
-    told = list[object]()
-    for text in await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", until_ms):
+    """What workers tell of themselves that live at this time of Redis, by the end of it.
+
+    `until_ms` is that end.
+    """
+    found: list[dict[str, Any]] = []
+    live: Any = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", until_ms, withscores=True)
+    for text, until in live:
         with suppress(ValueError):  # a person may have put anything there
-            told.append(json.loads(str(text)))
-    return [each for each in told if isinstance(each, dict) and "token" in each]
+            told = json.loads(str(text))
+            if isinstance(told, dict) and "token" in told:
+                found.append(told | {"until_ms": until})
+    return found
 
 
 async def late_workers(redis: Redis, revision: int) -> list[str]:
@@ -96,7 +106,11 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     # Of a worker of another version only what is known here.
     names = {each.name for each in fields(WorkerInfo)}
     workers = [
-        LiveWorker(calls=calls[token], **{name: each[name] for name in names & each.keys()})
+        LiveWorker(
+            calls=calls[token],
+            heard_seconds=max(0.0, (most_ms - each["until_ms"]) / 1000),
+            **{name: each[name] for name in names & each.keys()},
+        )
         for token, each in found.items()
     ]
     return sorted(workers, key=lambda each: (each.host, each.since, each.pid))

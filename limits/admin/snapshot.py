@@ -18,13 +18,13 @@ from limits.clock import MICRO
 from limits.failure import is_broken, redis_asked
 from limits.rules import RuleBook, Rules, RulesOf
 from tracking.line import Line, courier_line, is_courier, slug_of
-from tracking.request import Slug
+from tracking.request import Account, Slug
 from tracking.tally import tally_of
 
 LINES_AT_ONCE = 100
 """Lines of one round trip: about a millisecond of Redis' time."""
 
-TEN_MINUTES, HOUR = 600, 3_600
+TEN_MINUTES, HOUR, DAY = 600, 3_600, 86_400
 
 BY_HAND = "by_hand"
 
@@ -36,7 +36,8 @@ class LineSnapshot:
     `bound_by` is one of "", "broken" (see soundness.py; nothing else is known), "no_worker",
     "not_configured", "quiet", "paused", "probing" (after a pause one call alone tries),
     "per_hour", "per_day", "concurrency", "rate", "filling" (all wait for company, as a call takes
-    several numbers, or for their share of a quota that rations calls). `paused_why` is
+    several numbers, or for their share of a quota that rations calls), "account_quota" (all wait
+    until their accounts have calls again). `paused_why` is
     "by_hand" or the code of an error; `paused_note` is what the person wrote who paused it.
     `last_starts_seconds`: until the call is expected to start of the last that waits.
     `hour_left` and `day_left`: calls (numbers, where quotas count these) that the quotas leave,
@@ -127,6 +128,18 @@ class LineSnapshots:
         args = (most, round(within * 1000))
         _, fit = await self.scripts.run("room", courier_line(slug), *args)
         return int(fit)
+
+    async def resting(self) -> tuple[frozenset[Account], float]:
+        """Find the accounts that have no call left today, and when (Unix time) they have again."""
+        pipeline = self.redis.pipeline(transaction=False)
+        pipeline.hgetall(keys.ACCOUNT_QUOTAS)
+        pipeline.hgetall(keys.ACCOUNT_CALLS)
+        pipeline.time()
+        with redis_asked():
+            quotas, calls, (seconds, _) = await pipeline.execute()
+        quotas.pop("!", None)
+        used_up = (name for name, most in quotas.items() if int(calls.get(name, 0)) >= int(most))
+        return frozenset(map(Account, used_up)), (int(seconds) // DAY + 1) * DAY
 
     def together(self, slug: Slug) -> int:
         """How many numbers a call of a courier holds, at most."""

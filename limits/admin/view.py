@@ -27,7 +27,8 @@ class Place:
     and mostly by few: they are taken to have stood evenly spread over the list.
 
     `bound_by` is as in `LineSnapshot`, "retry" before that is due, or "running" behind the call of
-    its own number; `until_seconds` is when that ends.
+    its own number; `until_seconds` is when that ends. "account_quota": its account has no call left
+    on this day.
 
     `list` is "manual", "automatic", "later" (a retry, not due) or "behind" (its number runs).
     """

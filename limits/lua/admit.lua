@@ -15,9 +15,10 @@ Uses     context: digits, quiet_until
          state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in, status, tally,
            tally_call
          record: fresh, join, read_record, serves, supersede, wait_again, waiting_record, write_record
+         quotas: quota_ends
          lanes: opening
-         waiting: move_due, nobody_waits, operations_waiting, push_last, put_behind, put_head, put_tail,
-           take_out, too_late
+         waiting: move_due, nobody_waits, operations_waiting, push_last, put_behind, put_for_quota, put_head,
+           put_tail, take_out, too_late
          flight: grant, grant_new, granted_before
          filling: company_ends, hurry_of
          taking: ask_by, call_drainer, drainer, raise_flag
@@ -117,7 +118,8 @@ local function go_on(id, request, old, record)
     return { now, 'dying', granted_before(old) }
   end
   local number = request.number
-  local at, lane = opening_for(request)
+  local at, lane = nil, 'account_quota'
+  if not quota_ends(number) then at, lane = opening_for(request) end
   wait_again(record)
   if at then
     local granted = grant(id, number, record, at, lane)
@@ -182,6 +184,12 @@ local function ask_courier(id, operation, request, flying)
     put_behind(number, record)
     enter(operation)
     return parked(id, 'running')
+  end
+  local ends = quota_ends(number)
+  if ends then
+    put_for_quota(number, record, ends)
+    enter(operation)
+    return parked(id, 'account_quota')
   end
   local at, lane = nil, 'queue'
   if idle then at, lane = opening_for(request) end

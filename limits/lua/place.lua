@@ -9,8 +9,9 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     memory: average_time, entries, later, numbers, order, waits
          record: read_record
          brake: calls_alone, paused_us
+         quotas: quota_ends
          lanes: in_share, starts_at
-         waiting: list_of, nobody_waits, numbers_before, turns_before
+         waiting: due_of_quota, list_of, nobody_waits, numbers_before, turns_before
          flight: running
          filling: leading
 
@@ -21,7 +22,8 @@ Returns  {now, "nowhere"}          nobody waits for the number
            list     manual, automatic, later (a retry that is not due) or behind (its number runs)
            ahead    how many have their turn before; empty where that is not known
            why      what keeps it: no_worker, quiet, paused, probing, rate, concurrency, per_hour, per_day,
-                    filling (company for its call), retry, running; of a line also empty, when nobody waits
+                    filling (company for its call), account_quota (the calls that its account has a day are
+                    used up), retry, running; of a line also empty, when nobody waits
            ends     µs when that ends, starts: µs when the call is expected to start; empty where nobody knows
 ]]
 local LOOKED_AT = 20000 -- entries of a list, for a number that was pushed by hand: half a millisecond
@@ -57,6 +59,14 @@ local function starts_of_a_call()
   return found[1] and found[2] and 1 + found[1] / found[2] or 1
 end
 
+-- The quota of its account, where that keeps a number for longer than the rest: as `estimate`.
+local function with_quota(number, why, ends, starts)
+  local quota = quota_ends(number)
+  local _, last = due_of_quota(quota or 0)
+  if not quota or starts == '' or starts > last * 1000 then return why, ends, starts end
+  return 'account_quota', quota, math.max(starts, quota)
+end
+
 -- What keeps the call for a number of this list, before which `turns` others have theirs; when that ends; when it
 -- is expected to start.
 local function estimate(turns, list)
@@ -82,7 +92,9 @@ local function of_line()
   if nobody_waits() then return { now, 'line', stop or '', ends, '' } end
   local list = numbers(AUTOMATIC) > 0 and AUTOMATIC or MANUAL
   local why, until_us, starts = estimate(0)
-  if waits() == 0 and not stop and why ~= 'no_worker' then why, until_us = '', '' end
+  if waits() == 0 and not stop and why ~= 'no_worker' then
+    why, until_us = with_quota(call('ZRANGE', LATER, 0, 0)[1], '', '', 0)
+  end
   if starts ~= '' then
     local _, _, last = estimate(math.max(0, waits() - 1), list)
     local due = later() > 0 and call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 or 0
@@ -119,7 +131,7 @@ local function of_a_retry(number, record)
     starts = due
     if ends ~= '' and due > ends then why, ends = 'retry', due end
   end
-  return { now, 'waiting', 'later', '', tries_of(record), why, ends, starts }
+  return { now, 'waiting', 'later', '', tries_of(record), with_quota(number, why, ends, starts) }
 end
 
 return function(number, itself)
@@ -139,5 +151,5 @@ return function(number, itself)
   -- Its list was deleted: the next sweep writes it again.
   if not list then return { now, 'waiting', name, '', tries_of(record), 'queue', '', '' } end
   local turns = turns_before(list, numbers_before(list, index))
-  return { now, 'waiting', name, turns, tries_of(record), estimate(turns, list) }
+  return { now, 'waiting', name, turns, tries_of(record), with_quota(number, estimate(turns, list)) }
 end

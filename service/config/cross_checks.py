@@ -5,11 +5,13 @@ Couriers that the configuration names must exist, and values must make sense tog
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator
 
 from couriers.slugs import ALIASES, FEEDS, SLUGS
+from service import PROGRAM
 from service.config.address import (
     BadAddress,
     check_http,
@@ -23,7 +25,7 @@ from service.config.problems import Finding, Problem, WhereOf, shown
 from service.config.schema import LEASE_MOST_SECONDS, Config, limits_for, together_most
 from service.config.webhooks_checks import webhooks_findings
 from tracking.errors import MalformedJob
-from tracking.request import parse_slug
+from tracking.request import parse_account, parse_slug
 
 ADDRESS = re.compile(
     r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,8}"
@@ -89,6 +91,7 @@ def incoherences(config: Config, where_of: WhereOf) -> Iterator[Problem]:
     """Everything that is wrong although each value by itself is valid."""
     findings = itertools.chain(
         _addresses(config),
+        _proxies(config),
         _sentinels(config),
         _times(config),
         _together(config),
@@ -96,6 +99,7 @@ def incoherences(config: Config, where_of: WhereOf) -> Iterator[Problem]:
         _couriers(config),
         webhooks_findings(config),
         _mail(config),
+        _sign_up(config),
     )
     for path, found, expected, fix in findings:
         yield Problem(".".join(path), where_of(path), found, expected, fix)
@@ -121,6 +125,19 @@ def _checked(path: Path, address: str, check: Callable[[str], object]) -> Iterat
         check(address)
     except BadAddress as error:
         yield Finding(path, shown(masked(address)), error.expected, error.fix)
+
+
+def _proxies(config: Config) -> Iterator[Finding]:
+    path = ("http", "trusted_proxies")
+    for network in config.http.trusted_proxies:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            fix = 'Write it like "10.0.0.7" or "10.1.0.0/16", with zeros behind the prefix.'
+            yield Finding(path, shown(network), "an address or a network", fix)
+    if config.http.user_header and not config.http.trusted_proxies:
+        fix = "List the proxies that set http.user_header, or remove it."
+        yield Finding(path, "an empty list", "the addresses of proxies", fix)
 
 
 def _sentinels(config: Config) -> Iterator[Finding]:
@@ -154,6 +171,28 @@ def _mail(config: Config) -> Iterator[Finding]:
         fix = "Set both mail.user and mail.password, or neither."
         what = "a login that is not whole"
         yield Finding(("mail", "password"), what, "a user with a password", fix)
+
+
+def _sign_up(config: Config) -> Iterator[Finding]:
+    web = config.web
+    if web.sign_up != "closed" and not config.mail.host:
+        fix = 'Set mail.host, or web.sign_up = "closed".'
+        yield Finding(("mail", "host"), "no server", "the server that mails links", fix)
+    if web.sign_up != "domain":
+        return
+    if not web.sign_up_domains:
+        fix = 'Write web.sign_up_domains = ["example.com"].'
+        yield Finding(("web", "sign_up_domains"), "an empty list", "domains of mailboxes", fix)
+    for domain in web.sign_up_domains:
+        if domain != domain.lower() or not ADDRESS.fullmatch(f"a@{domain}"):
+            fix = 'Write it in small letters, like "example.com".'
+            yield Finding(("web", "sign_up_domains"), shown(domain), "a domain", fix)
+    try:
+        parse_account(web.sign_up_account)
+    except ValueError:
+        fix = f"Name an account that `{PROGRAM} account list` shows."
+        path = ("web", "sign_up_account")
+        yield Finding(path, shown(web.sign_up_account), "the name of an account", fix)
 
 
 def _times(config: Config) -> Iterator[Finding]:

@@ -170,6 +170,10 @@ _EXAMPLES = {
     "sender": '"tracker@example.com"',
     "operators": '"operators@example.com"',
     "own_names": '["track.example.com"]',
+    "trusted_proxies": '["127.0.0.1"]',
+    "sign_up_domains": '["example.com"]',
+    "sign_up_account": '"main"',
+    "user_header": '"X-Forwarded-Email"',
     "module": '"json_feed"',
     "base_url": '"https://api.example.com"',
     "token_url": '"https://api.example.com/token"',
@@ -199,10 +203,28 @@ def path_of(name: str) -> Path:
 def suggestion(path: Path, where: str, names: Iterable[str], other: str = "Remove it.") -> str:
     """Say which of `names` was probably meant by the last name of `path`; `other` if none."""
     near = difflib.get_close_matches(path[-1], names, 1)
-    if not near:
+    if parted := _parted(path):
+        meant = parted
+    elif near:
+        meant = (*path[:-1], near[0])
+    else:
         return other
-    meant = (*path[:-1], near[0])
     return f"Did you mean {variable(meant) if where.startswith(PREFIX) else '.'.join(meant)}?"
+
+
+def _parted(path: Path) -> Path | None:
+    """Find the setting that is meant where its variable has `_` in the place of `__`.
+
+    A courier's slug ends at the first `_`, or at that behind which a setting's name begins.
+    """
+    words = path[-1].split("_")
+    for at in range(1, len(words)):
+        table, name = words[0], "_".join(words[at:])
+        meant = (table, "-".join(words[1:at]), name) if at > 1 else (table, name)
+        kind = kind_at((*path[:-1], *meant))
+        if kind is not None and (table != "couriers" or is_text(kind)):
+            return (*path[:-1], *meant)
+    return None
 
 
 def example(path: Path, where: str) -> str:

@@ -221,12 +221,22 @@ class Http(Section, frozen=True):
             description="an address without a slash at the end, like https://track.example.com",
         ),
     ] = ""
+    trusted_proxies: tuple[str, ...] = ()
+    user_header: Annotated[
+        str, Meta(pattern=r"^[A-Za-z0-9-]*\Z", description="the name of a header, like X-Email")
+    ] = ""
 
 
 class Web(Section, frozen=True):
     """`[web]`: the pages that `api` serves."""
 
     enabled: Literal["loopback", "always", "never"] = "loopback"
+    sign_up: Literal["closed", "domain", "open"] = "closed"
+    sign_up_domains: tuple[str, ...] = ()
+    sign_up_account: str = ""
+    sign_up_calls_a_day: Count = 1_000
+    sign_up_parcels: Count = 1_000
+    sign_up_requests_a_minute: Count = 300
 
 
 class Allowed(Section, frozen=True):

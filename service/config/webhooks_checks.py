@@ -12,6 +12,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from service import PROGRAM
 from service.config.paths import Path
 from service.config.problems import Finding, shown
 from service.config.schema import Allowed, Config
@@ -21,7 +22,7 @@ KEY_BYTES = 32
 _KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/=]+)")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _KEYS: Path = ("webhooks", "keys")
-_MAKE_KEY = "`python worker.py service key` prints a new one."
+_MAKE_KEY = f"`{PROGRAM} service key` prints a new one."
 
 
 def webhooks_findings(config: Config) -> Iterator[Finding]:
@@ -63,7 +64,7 @@ def _allowed(path: Path, account: str, allowed: Allowed) -> Iterator[Finding]:
     try:
         parse_account(account)
     except ValueError:
-        fix = "Write the account as `python worker.py account list` shows it."
+        fix = f"Write the account as `{PROGRAM} account list` shows it."
         yield Finding(path, shown(account), "the name of an account", fix)
     for network in allowed.networks:
         try:

@@ -1,4 +1,4 @@
-"""The command line: `python worker.py VERB`. `parser.VERBS` names the module of each verb."""
+"""The command line: `tracker VERB`. `parser.VERBS` names the module of each verb."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from service import NAME, PROGRAM
 from service.config.problems import ConfigError
 from service.console.arguments import Exit, UsageError
 from service.console.parser import parse
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         return _ended(Exit.WRONG, error.detail if isinstance(error, MalformedJob) else f"{error}")
     except StoreError as error:
         line = printable(f"{error}").rstrip(".")
-        return _ended(Exit.AWAY, f"{line}. `python worker.py doctor` tells more.")
+        return _ended(Exit.AWAY, f"{line}. `{PROGRAM} doctor` tells more.")
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except OSError as error:
@@ -54,10 +55,10 @@ def _unwritten(error: OSError) -> int:
     # Python would complain at its exit about what it cannot write.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
-        return Exit.DONE  # `worker.py info | head`: nobody reads any more
+        return Exit.DONE  # `tracker info | head`: nobody reads any more
     return _ended(Exit.NEGATIVE, f"standard output: {error.strerror}")
 
 
 def _ended(code: Exit, text: str) -> int:
-    sys.stderr.write("".join(f"worker.py: {line}\n" for line in text.splitlines()))
+    sys.stderr.write("".join(f"{NAME}: {line}\n" for line in text.splitlines()))
     return code

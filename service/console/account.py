@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from service import PROGRAM
 from service.config import schema
 from service.console import settings
 from service.console.arguments import (
@@ -24,7 +27,16 @@ from service.console.arguments import (
     lasting,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import accounts, audit, connections, keys, services, signatures, suspension
+from service.operator import (
+    accounts,
+    audit,
+    connections,
+    keys,
+    quotas,
+    services,
+    signatures,
+    suspension,
+)
 from tracking.request import MAIN
 
 SCOPES = ("ingest", "read", "hooks", "admin")
@@ -39,7 +51,11 @@ def account_arguments(parser: Parser) -> None:
         "remove": (removed, _remove_account),
         "suspend": ("Refuse an account's keys and hold its deliveries, until resume.", _suspend),
         "resume": ("Serve a suspended account again.", _resume),
-        "set": ("Set where alerts go, or how long relayed requests are kept.", _set_account),
+        "set": (
+            "Set where alerts go, how long relayed requests are kept, or quotas.",
+            _set_account,
+        ),
+        "test-mail": ("Send a mail to where alerts go; says what the server answered.", _test_mail),
     }
     for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action != "list":
@@ -54,7 +70,8 @@ def account_arguments(parser: Parser) -> None:
             text = (
                 "alerts=ADDRESS, the mailbox that hears of its webhooks' trouble, alerts=none for "
                 "nobody; or inbox_keep_days=DAYS, 1 to 90 after their end, inbox_keep_days=none as "
-                "the settings say"
+                "the settings say; or a quota, NUMBER or none: calls_a_day=, to couriers on a UTC "
+                "day; parcels=, that are followed; requests_a_minute=, with its keys"
             )
             each.add_argument("setting", metavar="NAME=VALUE", help=text)
         add_json(each)
@@ -112,22 +129,24 @@ def scopes_of(text: str) -> tuple[str, ...]:
 
 def _add_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     accounts.add_account(stores, options.name)
-    words = f"{options.name} is added; `python worker.py key add {options.name} --scope ingest`"
+    words = f"{options.name} is added; `{PROGRAM} key add {options.name} --scope ingest`"
     tell({"account": options.name}, words, as_json=options.json)
     return Exit.DONE
 
 
-def _list_accounts(options: Options, _: schema.Config, stores: connections.Collections) -> int:
+def _list_accounts(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     found = accounts.accounts(stores)
+    uses = quotas.quotas_of(config, stores, [each.name for each in found])
     if options.json:
         for each in found:
             members = {"account": each.name, "keys": each.keys, "alerts": each.alerts or None}
             members |= {"inbox_keep_days": each.inbox_keep_days}
+            members |= {"quotas": {name: use._asdict() for name, use in uses[each.name].items()}}
             members |= {"suspended": each.suspended_why}
             say_json(members | {"made_at": each.made_at, "removed_at": each.removed_at})
         return Exit.DONE
     table(
-        ("account", "keys that work", "added", "removed", "suspended", "alerts"),
+        ("account", "keys that work", "added", "removed", "suspended", "alerts", "quotas"),
         [
             (
                 each.name,
@@ -136,6 +155,7 @@ def _list_accounts(options: Options, _: schema.Config, stores: connections.Colle
                 moment(each.removed_at),
                 "-" if each.suspended_why is None else each.suspended_why or "yes",
                 each.alerts,
+                ", ".join(quota_words(uses[each.name])),
             )
             for each in found
         ],
@@ -143,29 +163,53 @@ def _list_accounts(options: Options, _: schema.Config, stores: connections.Colle
     return Exit.DONE
 
 
+def quota_words(uses: quotas.Uses) -> Iterator[str]:
+    """Word each quota that is set, like `calls_a_day 12 of 1,000`."""
+    for name, (allowed, used, _) in uses.items():
+        if allowed is not None:
+            yield f"{name} {allowed:,}" if used is None else f"{name} {used:,} of {allowed:,}"
+
+
 def setting_of(text: str) -> tuple[str, str]:
-    """Read `alerts=ADDRESS` or `inbox_keep_days=DAYS`; "" for none. Raises UsageError."""
+    """Read `alerts=ADDRESS`, or a number under a name; "" for none. Raises UsageError."""
     name, _, value = text.partition("=")
-    is_days = name == "inbox_keep_days" and (value == "none" or value.isdecimal())
-    if not (is_days or (name == "alerts" and value)):
-        why = "write alerts=ADDRESS, or alerts=none, or inbox_keep_days=DAYS"
+    is_number = _NUMBER.fullmatch(value) is not None
+    if not (name in _NUMBERS and is_number) and not (name == "alerts" and value):
+        numbers = ", ".join(f"{each}=NUMBER" for each in _NUMBERS)
+        why = f"write alerts=ADDRESS, or alerts=none, or one of {numbers}"
         raise UsageError(f"{text!r}: {why}")
     return name, "" if value == "none" else value
 
 
-def _set_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
+_NUMBER = re.compile("none|[0-9]{1,10}")
+_NUMBERS = ("inbox_keep_days", *map(str, quotas.Quota))
+
+
+def _set_account(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     name, value = setting_of(options.setting)
     if name == "alerts":
-        accounts.set_alerts(stores, options.name, value)
+        accounts.set_alerts(stores, audit.Operator(), options.name, value)
         where = f"go to {value}" if value else "go to nobody by mail"
         words = f"alerts about the webhooks of {options.name} {where}"
         told: object = value or None
+    elif name in {*quotas.Quota}:
+        told = most = int(value) if value else None
+        wish = {quotas.Quota(name): most}
+        quotas.set_quotas(config, stores, audit.Operator(), options.name, wish)
+        words = f"{name} of {options.name}: {'any number' if most is None else f'{most:,}'}"
     else:
         told = days = int(value) if value else None
-        accounts.set_inbox_keep_days(stores, options.name, days)
+        accounts.set_inbox_keep_days(stores, audit.Operator(), options.name, days)
         kept = f"for {days} days" if days else "as long as [webhooks] inbox_keep_days says"
         words = f"relayed requests of {options.name} are kept {kept} after their end"
     tell({"account": options.name, name: told}, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _test_mail(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    answer = accounts.send_test_mail(config, stores, audit.Operator(), options.name)
+    words = f"the mail is sent; {config.mail.host} answered: {answer}"
+    tell({"account": options.name, "answer": answer}, words, as_json=options.json)
     return Exit.DONE
 
 
@@ -205,9 +249,8 @@ def _resume(options: Options, config: schema.Config, stores: connections.Collect
 
 
 def _add_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    made = accounts.add_key(
-        stores, options.account, tuple(map(keys.Scope, options.scope)), _signing_of(options)
-    )
+    scopes, signing = tuple(map(keys.Scope, options.scope)), _signing_of(options)
+    made = accounts.add_key(stores, audit.Operator(), options.account, scopes, signing)
     return _show(made, f"a key of {options.account}, good for {', '.join(options.scope)}", options)
 
 
@@ -222,7 +265,7 @@ def _list_keys(options: Options, _: schema.Config, stores: connections.Collectio
     if not found:
         none = f"{options.account} has no keys" if options.account else "there are no keys"
         account = options.account or MAIN
-        say(f"{none}; `python worker.py key add {account} --scope ingest` makes one")
+        say(f"{none}; `{PROGRAM} key add {account} --scope ingest` makes one")
         return Exit.DONE
     now = dt.datetime.now(dt.UTC)
     table(
@@ -244,7 +287,7 @@ def _list_keys(options: Options, _: schema.Config, stores: connections.Collectio
 
 def _revoke_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     prefix = options.key[: keys.PREFIX_CHARACTERS]
-    accounts.revoke_key(stores, prefix)
+    accounts.revoke_key(stores, audit.Operator(), prefix)
     words = f"{prefix}… has ended; doors notice within 5 s, while MongoDB answers them"
     tell({"key": prefix, "revoked": True}, words, as_json=options.json)
     return Exit.DONE
@@ -252,7 +295,7 @@ def _revoke_key(options: Options, _: schema.Config, stores: connections.Collecti
 
 def _rotate_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     prefix = options.key[: keys.PREFIX_CHARACTERS]
-    made = accounts.rotate_key(stores, prefix, options.keep)
+    made = accounts.rotate_key(stores, audit.Operator(), prefix, options.keep)
     return _show(made, f"the successor of {prefix}…, which ends in {span(options.keep)}", options)
 
 

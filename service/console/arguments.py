@@ -6,16 +6,22 @@ Imports nothing of weight, so that `--help` is instant.
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
+import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TypeAlias, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
 from service import REFUSED
+from service.console.examples import epilog
 from tracking.request import Account, parse_account
 
 WIDTH = 79
 """Of a description, whatever the terminal."""
+
+UNITS: Mapping[str, int] = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""Of lengths of time, in seconds."""
 
 STATES = ("open", "held", "delivered", "dead", "cancelled", "completed")
 """Of deliveries."""
@@ -29,7 +35,7 @@ Run: TypeAlias = Callable[[Options], int]
 
 
 class Exit(IntEnum):
-    """The exit codes; `--help` prints EXPLAINED."""
+    """The exit codes; `examples` says what they mean."""
 
     DONE = 0
     NEGATIVE = 1
@@ -37,17 +43,6 @@ class Exit(IntEnum):
     AWAY = 3
     WAITED = 4
     INTERRUPTED = 130
-
-
-EXPLAINED = """\
-exit codes:
-  0    done; for check: all is well
-  1    a negative finding: not found, failed, or not all of it done
-  2    the command line or the configuration is wrong, or a server was refused
-  3    a server does not answer
-  4    --wait ran out of time before everything had ended
-  130  interrupted from the keyboard
-"""
 
 
 class UsageError(Exception):
@@ -61,9 +56,25 @@ class _Help(argparse.HelpFormatter):
         return text if "\n" in text else super()._fill_text(text, WIDTH, indent)
 
 
+class Suggesting(argparse.ArgumentParser):
+    """A parser that names the nearest verb, or action, where it does not know one."""
+
+    def error(self, message: str) -> NoReturn:
+        """End; argparse calls it."""
+        if found := _NO_CHOICE.search(message):
+            near = difflib.get_close_matches(found[2], _WORD.findall(found[3]), 1)
+            hint = f"did you mean {near[0]}?" if near else f"`{self.prog} --help` lists them"
+            message = f"there is no {found[1].lower()} {found[2]!r}: {hint}"
+        super().error(message)
+
+
+_NO_CHOICE = re.compile(r"(VERB|ACTION): invalid choice: '(.*)' \(choose from (.*)\)")
+_WORD = re.compile(r"[a-z-]+")
+
+
 def with_epilog(parser: P) -> P:
-    """Tell the exit codes at the end of `--help`."""
-    parser.epilog = EXPLAINED
+    """Tell examples and exit codes at the end of `--help`."""
+    parser.epilog = epilog(parser.prog)
     parser.formatter_class = _Help
     return parser
 
@@ -155,14 +166,16 @@ def account_of(text: str) -> Account:
 
 
 def seconds_of(text: str) -> float:
-    """Read a number of seconds; `--wait usps 9405…` is a frequent slip."""
+    """Read a length of time of 0 or more in seconds; `--wait usps 9405…` is a frequent slip."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
     try:
-        seconds = float(text)
+        seconds = float(number) * UNITS[unit]
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds, 0 or more; write options after SLUG NUMBER"
+            f"{text!r} is no length of time, like 90 (seconds), 15m, 2h or 3d; "
+            "write options after SLUG NUMBER"
         )
     return seconds
 

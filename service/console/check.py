@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Sequence
 
 from service.config import schema
 from service.console import settings, wording
@@ -11,6 +12,7 @@ from service.console.arguments import Exit, Options, Parser, add_json
 from service.console.output import moment, tell
 from service.operator import catalogue, health, look
 from service.worker.supervisor import pulse
+from tracking.request import Slug
 
 _WELL = "all servers answer and keep what they are given"
 
@@ -29,8 +31,11 @@ def check_arguments(parser: Parser) -> None:
 
 def run_check(options: Options) -> int:
     """Say whether all servers answer and can be trusted; 0 when they do, also without a worker."""
-    findings, workers, broken = asyncio.run(_ask(settings.loaded(options).config))
-    worries = health.worries_of(findings)
+    config = settings.loaded(options).config
+    known = catalogue.Catalogue(config)
+    findings, workers, broken = asyncio.run(_ask(config, known.slugs))
+    couriers = (health.courier_health(config, known, slug) for slug in known.slugs)
+    worries = [*health.credential_findings(couriers), *health.worries_of(findings)]
     live = None if workers is None else [dataclasses.asdict(each) for each in workers]
     members = {"ok": not worries, "worries": [str(each) for each in worries], "workers": live}
     members["broken"] = [str(each) for each in broken]
@@ -44,13 +49,12 @@ def run_check(options: Options) -> int:
 
 
 async def _ask(
-    config: schema.Config,
+    config: schema.Config, slugs: Sequence[Slug]
 ) -> tuple[list[health.Finding], list[look.LiveWorker] | None, list[health.Finding]]:
     """Ask servers, and Redis for the workers that live: None when it does not answer.
 
     The last findings are keys of Redis that stop a courier.
     """
-    slugs = catalogue.Catalogue(config).slugs
     return await asyncio.gather(
         health.findings_of(config), look.live_workers(config), health.key_findings(config, slugs)
     )

@@ -1,13 +1,16 @@
-"""`config show`: the settings in force, secrets masked, and where each was set."""
+"""`config show`: the settings in force, secrets masked, and their sources. And `completion`."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from msgspec import structs, to_builtins
 
+from service import NAME
 from service.config import address, load, machine, paths, schema
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, add_actions, add_json
@@ -64,3 +67,19 @@ def _courier(courier: schema.Courier) -> dict[str, Any]:
     table = structs.asdict(courier)
     credentials: dict[str, Any] = table.pop("credentials")
     return table | credentials
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def completion_arguments(parser: Parser) -> None:
+    """Add the arguments of `completion`."""
+    text = 'bash and zsh: eval "$(tracker completion bash)"; fish: tracker completion fish | source'
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=text)
+
+
+def run_completion(options: Options) -> int:
+    """Print it."""
+    argcomplete = importlib.import_module("argcomplete")
+    sys.stdout.write(argcomplete.shellcode([NAME], shell=options.shell) + "\n")
+    return Exit.DONE

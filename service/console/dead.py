@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from service import NAME
 from service.config import schema
 from service.console import drawing, settings
 from service.console.arguments import (
@@ -228,7 +229,7 @@ def _resend_all(
             except (resend.NotResent, StoreError) as error:
                 failed += 1
                 name = each.record["_id"] if each.record else each.operation
-                bar.count(sys.stderr, f"worker.py: {name}: {error}\n")
+                bar.count(sys.stderr, f"{NAME}: {name}: {error}\n")
                 continue
             done += 1
             bar.count(sys.stdout, line(each, identity))

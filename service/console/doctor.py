@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import difflib
 from collections.abc import Sequence
 
+from service import PROGRAM
 from service.config import schema
 from service.console import settings
-from service.console.arguments import Exit, Options, Parser, add_json
+from service.console.arguments import Exit, Options, Parser, add_json, named
 from service.console.output import moment, say, say_json, table
 from service.operator import catalogue, health, limits, look
+from tracking.request import Slug
 
 _MARKS = {"FINE": "ok", "UNREAD": "note", "UNSURE": "note", "FULL": "FULL", "AWAY": "AWAY"}
 """By the names of grades; every other one is BAD."""
@@ -21,6 +22,8 @@ CODES_NAMED_MOST = 3
 
 def doctor_arguments(parser: Parser) -> None:
     """Add the arguments of `doctor`."""
+    text = "explain this courier alone: what it needs, its limits, how its line stands"
+    parser.add_argument("slug", nargs="?", type=named, metavar="SLUG", help=text)
     add_json(parser)
 
 
@@ -29,9 +32,12 @@ def run_doctor(options: Options) -> int:
     setting = settings.loaded(options)
     config = setting.config
     known = catalogue.Catalogue(config)
+    if options.slug:
+        return _explain(config, known, known.resolve(options.slug)[0], as_json=options.json)
     findings = [*health.findings_here(setting), *asyncio.run(_ask(config, known))]
     own = limits.set_over_file(config)
     couriers = [health.courier_health(config, known, slug, own.get(slug)) for slug in known.slugs]
+    findings += health.credential_findings(couriers)
     if options.json:
         say_json(
             {
@@ -40,7 +46,7 @@ def run_doctor(options: Options) -> int:
             }
         )
     else:
-        _print(findings, couriers)
+        _print(findings, couriers, {*config.couriers, *own})
     return Exit.NEGATIVE if health.worries_of(findings) else Exit.DONE
 
 
@@ -55,26 +61,53 @@ async def _ask(config: schema.Config, known: catalogue.Catalogue) -> list[health
     return servers + _code_findings(await look.unknown_codes(config) or ())
 
 
-def _print(findings: list[health.Finding], couriers: list[health.CourierHealth]) -> None:
+def _explain(
+    config: schema.Config, known: catalogue.Catalogue, slug: Slug, *, as_json: bool
+) -> int:
+    """Explain one courier; 1 when it cannot be asked."""
+    own = limits.set_over_file(config).get(slug)
+    courier = health.courier_health(config, known, slug, own)
+    findings = health.credential_findings([courier])
+    if as_json:
+        say_json(dataclasses.asdict(courier))
+    else:
+        say(f"{slug}: {known.name(slug)}, {courier.limits}")
+        say(f"  {'credentials':<12} {_state(courier)}")
+        say(f"  {'written by':<12} {courier.verified}")
+        _print_missing(courier)
+        _print_findings(findings)
+    return Exit.NEGATIVE if courier.missing or findings else Exit.DONE
+
+
+def _print(
+    findings: Sequence[health.Finding], couriers: Sequence[health.CourierHealth], set_up: set[str]
+) -> None:
+    _print_findings(findings)
+    shown = [each for each in couriers if each.slug in set_up or each.unused]
+    rest = [each.slug for each in couriers if each not in shown]
+    if shown:
+        say("")
+        headers = ("courier", "credentials", "limits")
+        table(headers, [(each.slug, _state(each), each.limits) for each in shown])
+        for courier in shown:
+            _print_missing(courier)
+    say("")
+    say(f"nothing is set for {len(rest)} couriers; `{PROGRAM} doctor SLUG` says what one needs")
+
+
+def _print_findings(findings: Sequence[health.Finding]) -> None:
     for each in findings:
         say(f"{_MARKS.get(each.grade.name, 'BAD'):<5} {each.server}: {each.what}")
         if each.fix:
             say(f"      -> {each.fix}")
-    say("")
-    headers = ("courier", "credentials", "limits", "checked against")
-    table(headers, [(each.slug, _state(each), each.limits, each.verified) for each in couriers])
-    for courier in couriers:
-        if courier.missing:
-            variables = (health.environment_name(courier.slug, key) for key in courier.missing)
-            say("")
-            say(f"{courier.slug} needs {', '.join(variables)} (or these with _FILE)")
-            say(f"      -> from {courier.credentials_from}")
-        for key in courier.unused:
-            near = difflib.get_close_matches(key, courier.missing, 1)
-            fix = f"Did you mean {near[0]}?" if near else "Remove it."
-            say("")
-            say(f"{courier.slug} does not read [couriers.{courier.slug}] {key}")
-            say(f"      -> {fix}")
+
+
+def _print_missing(courier: health.CourierHealth) -> None:
+    if courier.missing:
+        variables = (health.environment_name(courier.slug, key) for key in courier.missing)
+        say("")
+        say(f"{courier.slug} needs {', '.join(variables)} (or these with _FILE)")
+        say(f"      -> from {courier.credentials_from}")
 
 
 def _state(courier: health.CourierHealth) -> str:

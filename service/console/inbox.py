@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from service import PROGRAM
 from service.config import schema
 from service.console import delivery, settings
 from service.console.arguments import (
@@ -33,17 +34,6 @@ if TYPE_CHECKING:
 
 URL_SHOWN = 60
 
-EXAMPLES = """\
-examples:
-  worker.py inbox list --service shopify --state dead --since 2d
-  worker.py inbox list --words "orders/create 820982911946154508"
-  worker.py inbox show ID
-  worker.py inbox resend ID ID
-  worker.py inbox edit ID --target '/orders?shop=2' --body-file body.json
-  worker.py inbox delete ID --yes
-
-"""
-
 
 def inbox_arguments(parser: Parser) -> None:
     """Add the actions of `inbox`."""
@@ -54,9 +44,7 @@ def inbox_arguments(parser: Parser) -> None:
         "edit": ("Send an edited copy of a request, now.", _edit),
         "delete": ("Delete requests, with their bodies and their attempts.", _delete),
     }
-    parser.epilog = EXAMPLES + (parser.epilog or "")
     for action, each in add_actions(parser, actions, settings.on_stores).items():
-        each.epilog = EXAMPLES + (each.epilog or "")
         if action in {"resend", "delete"}:
             each.add_argument("ids", nargs="+", metavar="ID")
         elif action != "list":
@@ -182,7 +170,7 @@ def _edit(options: Options, _: schema.Config, stores: connections.Collections) -
         raise UsageError("say what is another: --method, --target, --header or --body, see --help")
     made = inbox.edit(stores, audit.Operator(), options.account, options.id, wished)
     members = {"id": made.id, "edited_from": options.id, "state": made.state}
-    words = f"on its way; `python worker.py inbox show {made.id}` says what came of it"
+    words = f"on its way; `{PROGRAM} inbox show {made.id}` says what came of it"
     tell(members, words, as_json=options.json)
     return Exit.DONE
 

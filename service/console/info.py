@@ -19,7 +19,7 @@ from service.config import load
 from service.console import drawing, settings, wording
 from service.console.arguments import Exit, Options, Parser, add_json, named, seconds_of
 from service.console.output import moment, say, say_json, span, table
-from service.operator import catalogue, look
+from service.operator import attention, catalogue, look
 
 SHORTEST_WATCH_SECONDS = 0.2
 CODES_SHOWN_MOST = 10
@@ -63,7 +63,7 @@ def info_arguments(parser: Parser) -> None:
         nargs="?",
         type=seconds_of,
         const=2.0,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="show again every SECONDS until Ctrl-C; default: 2",
     )
     text = "list the calls in flight instead, the oldest first, also those whose worker vanished"
@@ -183,9 +183,9 @@ def _parts(found: look.Look, *, is_drawn: bool) -> Iterator[Part]:
 def _advice(views: Sequence[look.LineSnapshot]) -> Iterator[str]:
     """Say what lets the couriers go on that are paused."""
     whys = {each.paused_why for each in views if each.bound_by in {"paused", "probing"}}
-    if whys - {wording.NO_CREDENTIALS}:
+    if whys - {attention.NO_CREDENTIALS}:
         yield f"a courier that is paused goes on at once with {wording.RESUME.format('SLUG')}"
-    if wording.NO_CREDENTIALS in whys:
+    if attention.NO_CREDENTIALS in whys:
         yield f"a courier without credentials goes on with them: {wording.CREDENTIALS}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from service import PROGRAM
 from service.console import settings
 from service.console.arguments import (
     Exit,
@@ -88,7 +89,7 @@ def _say(found: Sequence[limits.CourierLimits], *, as_json: bool) -> int:
         rows = [(each.slug, *(_worded(each, name) for name in limits.SETTABLE)) for each in found]
         table(("courier", *limits.SETTABLE), rows)
         if any(each.set for each in found):
-            say("* set over config.toml; `python worker.py limits reset SLUG` takes that back")
+            say(f"* set over config.toml; `{PROGRAM} limits reset SLUG` takes that back")
     if all(each.is_known for each in found):
         return Exit.DONE
     if not as_json:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from service import NAME
 from service.console.arguments import Exit, UsageError
 from service.observe.redact import printable
 
@@ -19,7 +20,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """Print one line on standard error, beside what is asked for."""
-    sys.stderr.write(f"worker.py: {text}\n")
+    sys.stderr.write(f"{NAME}: {text}\n")
 
 
 def say_json(value: Any) -> None:

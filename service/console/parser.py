@@ -6,7 +6,7 @@ from `service` or `asyncio` is loaded when it is first used: so `--help` is inst
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from service import VERSION
-from service.console.arguments import Options, Parser, below, in_list, with_epilog
+from service import NAME, VERSION
+from service.console.arguments import Options, Parser, Suggesting, below, in_list, with_epilog
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
 """The servers of `demo`, which is not offered where they are not: in the image."""
@@ -34,9 +34,11 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "Redis held.",
         "account": "Add, list or remove accounts, to which API keys belong.",
         "key": "Add, list, revoke or rotate the API keys of accounts.",
+        "user": "Add, list, invite or remove users of the pages; let them choose passwords.",
         "service": "Make, list, change or remove services: where an account has webhooks sent.",
         "delivery": "List, show, resend or cancel what is sent to services.",
         "inbox": "List, show, resend, edit or delete what other systems sent to relays.",
+        "list": "List an account's parcels: by tag, courier, age or label, or by a search.",
         "show": "Show what is known about a number, or about a request by its id.",
         "detect": "List the couriers that may have a number, likeliest first.",
         "cancel": "Cancel requests that wait; calls that run already are not cut off.",
@@ -50,6 +52,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "themselves.",
         "info": "Show what runs and waits per courier, what the tubes hold, and which workers "
         "live.",
+        "events": "Print the ends of requests as they come, until Ctrl-C.",
         "stats": "Draw what happened lately: operations by their ends, calls, waiting and call "
         "times.",
         "dead": "List, show, put again or delete requests that got no answer.",
@@ -57,6 +60,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "check": "Check the settings, and tell in one line how the servers are.",
         "doctor": "Explain servers, settings and credentials, with fixes.",
         "config": "Show the configuration.",
+        "completion": "Print what completes the command line in a shell, by the Tab key.",
     }
 )
 """The verbs and their help. `VERB_arguments` adds the arguments of a verb, `run_VERB` runs it."""
@@ -66,15 +70,17 @@ MODULES: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("demo", "ingest", "api"), "run"),
         **dict.fromkeys(("detect", "reparse"), "couriers"),
         "key": "account",
+        "list": "parcels",
         "resume": "pause",
         "resend": "dead",
         "purge": "forget",
+        "completion": "config",
     }
 )
 """The modules of verbs in `service.console`, where a module has not the name of the verb."""
 
 
-class VerbParser(argparse.ArgumentParser):
+class VerbParser(Suggesting):
     """The parser of a verb; it is made, with its arguments, when the command line names the verb.
 
     To make them all takes as long as to load what most verbs need.
@@ -84,6 +90,9 @@ class VerbParser(argparse.ArgumentParser):
         """Remember only; `prog` ends with the verb."""
         self.prog = named["prog"]
         self._named = named
+
+    def __repr__(self) -> str:
+        return self.prog  # a parser has not learnt yet what its own tells
 
     def learn(self) -> None:
         """Make the parser and add the arguments of the verb, once."""
@@ -104,8 +113,8 @@ class VerbParser(argparse.ArgumentParser):
 def parser() -> Parser:
     """Build the parser; `run` in its result runs the verb."""
     top = with_epilog(
-        argparse.ArgumentParser(
-            prog="worker.py",
+        Suggesting(
+            prog=NAME,
             description="Track parcels through couriers' APIs. Without a verb: run a worker.",
         )
     )
@@ -121,8 +130,20 @@ def parser() -> Parser:
 def parse(arguments: Sequence[str]) -> Options:
     """Read a command line; without a verb it means `run`."""
     top = parser()
+    if "_ARGCOMPLETE" in os.environ:
+        _complete(top)
     options = top.parse_args(arguments)
     return options if options.verb else top.parse_args([*arguments, "run"])
+
+
+def _complete(top: Parser) -> None:
+    """Answer a shell, which asks for the Tab key, and end."""
+    named = set(os.environ.get("COMP_LINE", "").split())
+    for action in top._actions:  # noqa: SLF001 - argparse tells its verbs nowhere else
+        for verb, parser in dict(action.choices or {}).items():
+            if verb in named:
+                parser.learn()
+    import_module("argcomplete").autocomplete(top)
 
 
 def verb_module(verb: str) -> ModuleType:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from service.console import settings, wording
+from service import PROGRAM
+from service.console import settings
 from service.console.arguments import Exit, Options, Parser, add_json, lasting
 from service.console.output import note, say, say_json, span
-from service.operator import audit, catalogue, pause
+from service.operator import attention, audit, catalogue, pause
 from tracking import errors
 
 
@@ -36,7 +37,7 @@ def run_pause(options: Options) -> int:
         return Exit.DONE
     lasts = f"for {span(options.lasts)}" if options.lasts else "until it is resumed"
     say(f"{slug} is paused {lasts}; calls that run are not cut off, and requests wait")
-    say(f"`python worker.py resume {slug}` lets it go on")
+    say(f"`{PROGRAM} resume {slug}` lets it go on")
     return Exit.DONE
 
 
@@ -51,14 +52,14 @@ def run_resume(options: Options) -> int:
         say_json({"slug": slug, "by_hand": ended.by_hand, "why": ended.why})
     else:
         say(_worded(slug, ended))
-        if ended.why == wording.NO_CREDENTIALS and (missing := couriers.lacking(slug)):
+        if ended.why == attention.NO_CREDENTIALS and (missing := couriers.lacking(slug)):
             say(f"it stops again with its next call: {missing}; set them, then restart the workers")
     return Exit.DONE if ended else Exit.NEGATIVE
 
 
 def _worded(slug: str, ended: pause.Resumed) -> str:
     if not ended:
-        return f"{slug} was not paused; `python worker.py info` names what binds it"
+        return f"{slug} was not paused; `{PROGRAM} info` names what binds it"
     whys = ("by hand" if ended.by_hand else "", ended.why)
     return f"{slug} goes on within seconds; it was paused: {', '.join(filter(None, whys))}"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from service import PROGRAM
 from service.config import schema
 from service.console import drawing, rows, settings, wording
 from service.console.arguments import (
@@ -54,7 +55,7 @@ def put_arguments(parser: Parser) -> None:
         nargs="?",
         type=seconds_of,
         const=60.0,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="wait for the outcomes at most this long; default: 60",
     )
     text = "put the other rows when some are wrong"
@@ -69,9 +70,9 @@ def _add_wishes(parser: Parser) -> None:
     text = "AUTOMATIC gets one turn in four while MANUAL requests wait; default: MANUAL"
     parser.add_argument("--origin", choices=("MANUAL", "AUTOMATIC"), help=text)
     text = "take an answer at most this old instead of calling the courier; 0 always calls"
-    parser.add_argument("--max-age", type=seconds_of, metavar="SECONDS", help=text)
+    parser.add_argument("--max-age", type=seconds_of, metavar="DURATION", help=text)
     text = "cancel the request if no call has begun this long after the put"
-    parser.add_argument("--expires-in", type=seconds_of, metavar="SECONDS", help=text)
+    parser.add_argument("--expires-in", type=seconds_of, metavar="DURATION", help=text)
     text = "the service that hears of its end; each request needs an id of yours"
     parser.add_argument("--webhook", type=named, metavar="SERVICE", help=text)
     parser.add_argument(
@@ -101,7 +102,7 @@ def run_put(options: Options) -> int:
         note(f"interrupted: {_how_to_go_on(good, done)}")
         return Exit.INTERRUPTED
     if options.wait is not None:
-        note(f"{done} put; to ask later what became of one: python worker.py show --id ID")
+        note(f"{done} put; to ask later what became of one: {PROGRAM} show --id ID")
         code = asyncio.run(_wait_for(good, config, options.wait, as_json=options.json))
         return code or (Exit.NEGATIVE if bad else Exit.DONE)
     return Exit.NEGATIVE if bad else Exit.DONE

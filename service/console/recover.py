@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from service import NAME
 from service.console import drawing, rows, settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_json
 from service.console.output import note
@@ -129,7 +130,7 @@ def _recover_redis(options: Options) -> int:
             match each:
                 case put.Bad():
                     bad += 1
-                    bar.count(sys.stderr, f"worker.py: {each}, and was left out\n")
+                    bar.count(sys.stderr, f"{NAME}: {each}, and was left out\n")
                 case mirrored.Recovered(kept, place):
                     done += 1
                     bar.count(sys.stdout, rows.placed_line(kept, place, as_json=options.json))

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 
+from service import PROGRAM
 from service.config import address, load, machine, schema
 from service.console import settings
 from service.console.arguments import Exit, Options, Parser, UsageError, add_end_with
@@ -109,7 +110,7 @@ def run_api(options: Options) -> int:
                 f"{reached} nobody knows who may ask: {error.message}", error.fix
             ) from error
         raise UsageError(
-            f"{reached} there is no key that tells who may ask: make one, `python worker.py key "
+            f"{reached} there is no key that tells who may ask: make one, `{PROGRAM} key "
             "add main --scope ingest`, or listen on 127.0.0.1"
         ) from error
     except OSError as error:
@@ -133,5 +134,12 @@ def run_demo(options: Options) -> int:
     return performance.run(options)
 
 
-ingest_arguments = api_arguments = demo_arguments = add_end_with
+def demo_arguments(parser: Parser) -> None:
+    """Add the arguments of `demo`."""
+    text = "stay up, with requests that go on, until Ctrl-C"
+    parser.add_argument("--open", action="store_true", help=text)
+    add_end_with(parser)
+
+
+ingest_arguments = api_arguments = add_end_with
 run_ingest = run_api

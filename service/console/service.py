@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from service import PROGRAM
 from service.config import schema
 from service.console import settings
 from service.console.arguments import (
@@ -134,7 +135,7 @@ def _add_wishes(parser: Parser) -> None:
         "--timeout",
         dest="timeout_seconds",
         type=seconds_of,
-        metavar="SECONDS",
+        metavar="DURATION",
         help="how long an attempt may take",
     )
     parser.add_argument(
@@ -210,7 +211,7 @@ def _list(of: services.Services, options: Options) -> int:
             say_json(_members(of, each))
         return Exit.DONE
     if not found:
-        say(f"{options.account} has no services; `python worker.py service add NAME URL` makes one")
+        say(f"{options.account} has no services; `{PROGRAM} service add NAME URL` makes one")
         return Exit.DONE
     headers = ("service", "type", "state", "destination", "events", "couriers", "tags", "made")
     table(headers, [_row(each) for each in found])
@@ -303,7 +304,7 @@ def _rotate(of: services.Services, options: Options) -> int:
 
 def _test(of: services.Services, options: Options) -> int:
     put = of.test(*_who(options))
-    words = f"on its way; `python worker.py delivery show {put.id}` tells what came of it"
+    words = f"on its way; `{PROGRAM} delivery show {put.id}` tells what came of it"
     tell({"service": options.name, "delivery": put.id}, words, as_json=options.json)
     return Exit.DONE
 

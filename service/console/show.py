@@ -8,6 +8,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from service import PROGRAM
 from service.config import schema
 from service.console import settings, wording
 from service.console.arguments import (
@@ -24,7 +25,7 @@ from service.operator import catalogue, dead, look
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import slug_of
 from tracking.operation import State
-from tracking.request import FIELDS_PREFIX, MAIN
+from tracking.request import FIELDS_PREFIX, MAIN, operation_id
 
 LISTED_MOST = 20
 """Requests that are listed for people."""
@@ -37,7 +38,7 @@ def show_arguments(parser: Parser) -> None:
     parser.add_argument("number", type=named, nargs="?", metavar="NUMBER", help=text)
     text = "show one request instead, by its id: as it was put with, or as SLUG NUMBER lists it"
     parser.add_argument("--id", type=named, help=text)
-    text = "whose document of the parcel; default: main"
+    text = "whose parcel or request; default: main"
     parser.add_argument("--account", type=account_of, default=MAIN, metavar="NAME", help=text)
     add_json(parser)
 
@@ -96,7 +97,8 @@ def _binding(seen: look.LineSnapshot | None, couriers: catalogue.Catalogue) -> s
 
 
 def _show_operation(options: Options, config: schema.Config, couriers: catalogue.Catalogue) -> int:
-    found = asyncio.run(look.operation_of(config, options.id))
+    identity = operation_id(options.account, options.id)
+    found = asyncio.run(look.operation_of(config, identity))
     operation, place, seen = found.operation, found.place, found.seen
     binding = _binding(seen and look.kept_by(place, seen), couriers)
     if found.nobody:
@@ -131,7 +133,7 @@ def _print_dead(identity: str, record: look.Document) -> None:
     say(f"{identity}: dead  {record['reason']}: {record['detail']}")
     if record["slug"]:
         say(f"  {'tracking':<11} {record['slug']}:{record['number']}")
-    again = f"`python worker.py resend --id {identity}` asks again"
+    again = f"`{PROGRAM} resend --id {identity}` asks again"
     say(f"  {'recorded':<11} {moment(record['at'])}; {again}")
 
 

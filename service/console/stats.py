@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import shutil
 import sys
@@ -25,14 +26,16 @@ Figure = Callable[[Tally], float]
 
 def stats_arguments(parser: Parser) -> None:
     """Add the arguments of `stats`."""
-    parser.add_argument("--slug", type=named, help="only of this courier; default: of all together")
+    text = "only of this courier; default: of all together"
+    parser.add_argument("slug", nargs="?", type=named, metavar="SLUG", help=text)
+    parser.add_argument("--slug", type=named, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument(
         "--last",
         type=lasting,
         default=3_600.0,
         metavar="DURATION",
         help="so long, like 30m, 24h or 90d; default: 1h. Up to an hour is counted by 10 s, "
-        "with --slug and up to a week by 10 minutes, and more by days (UTC)",
+        "with SLUG and up to a week by 10 minutes, and more by days (UTC)",
     )
     add_json(parser)
 

@@ -6,30 +6,19 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from service import PROGRAM
 from service.console.output import moment, span
-from service.operator.look import BY_HAND, LIVES_SECONDS, LineSnapshot, LiveWorker, Place
+from service.operator.attention import NO_CREDENTIALS, NOBODY_LIVES, cause, note
+from service.operator.look import LineSnapshot, LiveWorker, Place
 from tracking.operation import State
 
 WORKER_HEADERS = ("worker", "pid", "version", "since", "calls", "trouble")
-NOBODY = (
-    f"no worker lives: none has reported to this Redis for {LIVES_SECONDS:g} s. "
-    "Start one with `python worker.py`, or look into its log"
-)
-RESUME = "`python worker.py resume {}`"
-NO_CREDENTIALS = "no_credentials"
-CREDENTIALS = "`python worker.py doctor` names them; set them, then restart the workers"
+NOBODY = f"{NOBODY_LIVES}. Start one with `{PROGRAM}`, or look into its log"
+RESUME = f"`{PROGRAM} resume {{}}`"
+CREDENTIALS = f"`{PROGRAM} doctor` names them; set them, then restart the workers"
 """What helps where credentials are missing: after `resume` alone the next call stops it again."""
-_PAUSES = {
-    NO_CREDENTIALS: "it has no credentials",
-    "auth_failed": "it refuses the credentials",
-    "rate_limited": "it asks for fewer calls",
-    "courier_down": "it does not answer",
-    "unreadable_answer": "its answers cannot be read",
-    "wrong_number": "it answers about other numbers",
-    "request_refused": "it calls the requests malformed",
-}
 # `stands` says the rest.
-_BROKEN = "a key of it in Redis is broken: `python worker.py check` names it"
+_BROKEN = f"a key of it in Redis is broken: `{PROGRAM} check` names it"
 _WORDS = {"no_worker": NOBODY, "broken": _BROKEN} | dict.fromkeys(
     ("", "queue", "retry", "running"), ""
 )
@@ -55,6 +44,8 @@ def stands(place: Place) -> str:
     match place.list:
         case "behind":
             return "waits for the call that runs for this number"
+        case "later" if place.bound_by == "account_quota":
+            return f"waits until its account has calls again{eta}{attempts}"
         case "later":
             return f"is tried again{eta}{attempts}"
     ahead = "" if place.ahead is None else f", {place.ahead} ahead"
@@ -66,7 +57,7 @@ def cell(view: LineSnapshot) -> str:
     if not view.bound_by:
         return "-"
     why = f": {view.paused_why}" if view.bound_by in {"paused", "probing"} else ""
-    return f"{view.bound_by}{why}{_note(view)}{_until(view)}"
+    return f"{view.bound_by}{why}{note(view)}{_until(view)}"
 
 
 def fullness(view: LineSnapshot) -> str:
@@ -82,10 +73,12 @@ def reason(view: LineSnapshot) -> str:
     match view.bound_by:
         case "filling":
             found = f"those who wait are to have one call together{_until(view)}"
+        case "account_quota":
+            found = f"the accounts of those who wait have no call left today{_until(view)}"
         case "quiet":
             found = f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
         case "paused" | "probing":
-            found = f"paused {_cause(view)}{_until(view)}; {_help(view)}"
+            found = f"paused {cause(view)}{_until(view)}; {_help(view)}"
         case "concurrency":
             found = f"{view.concurrent} calls at once are allowed and run"
         case "rate":
@@ -95,22 +88,10 @@ def reason(view: LineSnapshot) -> str:
     return found
 
 
-def _cause(view: LineSnapshot) -> str:
-    if view.bound_by == "probing" and view.paused_why != NO_CREDENTIALS:
-        return "but for one call, which tries again"
-    if view.paused_why == BY_HAND:
-        return f"by hand{_note(view)}"
-    return f"because {_PAUSES.get(view.paused_why, view.paused_why)}"
-
-
 def _help(view: LineSnapshot) -> str:
     if view.paused_why == NO_CREDENTIALS:
         return CREDENTIALS
     return f"{RESUME.format(view.line)} lets it go on"
-
-
-def _note(view: LineSnapshot) -> str:
-    return f" ({view.paused_note})" if view.paused_note else ""
 
 
 def _until(view: LineSnapshot) -> str:

@@ -28,6 +28,7 @@ from service.http.backend.links import Links
 from service.http.backend.operations import Operations
 from service.http.backend.shipments import Shipments
 from service.http.callers import Callers
+from service.http.couriers import CouriersRoutes
 from service.http.dead import DeadRoutes
 from service.http.deliveries import DeliveryRoutes
 from service.http.events import EventRoutes
@@ -51,6 +52,7 @@ from service.http.links import LinkRoutes
 from service.http.openapi import with_document
 from service.http.operations import OperationRoutes
 from service.http.parcels import ParcelRoutes
+from service.http.quotas import QuotaRoutes
 from service.http.requests import Requests
 from service.http.services import ServiceRoutes
 from service.observe.counts import Counts
@@ -117,11 +119,13 @@ def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> 
     operators = operations.operators
     services = Services(operators.config, operations.stored.stores)
     return [
+        *CouriersRoutes(operators.config, catalogue, callers).routes(),
         *LineRoutes(operators, catalogue, callers).routes(),
         *DeadRoutes(operators, catalogue, callers).routes(),
         *ServiceRoutes(services, callers).routes(),
         *DeliveryRoutes(services, callers).routes(),
         *InboxRoutes(operators.config, services, callers).routes(),
+        *QuotaRoutes(operators.config, operations.stored.stores, callers).routes(),
     ]
 
 
@@ -160,6 +164,11 @@ def _of_another_page(request: web.Request) -> bool:
         return False
     clicked = request.headers.get("Sec-Fetch-Mode") == "navigate"
     return not clicked or request.path.startswith("/v1/")
+
+
+async def to_docs(_: web.Request) -> web.Response:
+    """Lead people to what describes the routes, where there are no pages."""
+    return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "/docs"})
 
 
 class Liveness(msgspec.Struct):

@@ -14,11 +14,15 @@ from service.http.backend.keyring import Keyring
 from service.http.exchange import Problem, body_of
 from service.operator.audit import Operator, Via
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, needed
+from service.operator.quotas import Quota, QuotaUsedUp, Use
 from service.operator.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw
 from tracking.request import MAIN, Account
 
 BURST_SECONDS = 2.0
 """What a key did not use is kept for so long."""
+
+MINUTE_SECONDS = 60.0
+"""It begins with an account's first request, and the next one with the first behind its end."""
 
 FLAW = web.RequestKey("FLAW", str)
 """What is wrong with the signature of a request whose key demands one, "" if nothing is."""
@@ -59,6 +63,39 @@ class Allowance:
         return limit, min(limit, max(0, int(room))), max(0.0, (limit - room) / self._per_second)
 
 
+class Minutes:
+    """Counts the requests of a minute, of accounts that have such a quota, at this process."""
+
+    def __init__(self, keyring: Keyring, clock: Callable[[], float]) -> None:
+        self._keyring = keyring
+        self._clock = clock
+        self._counts: dict[Account, tuple[float, int]] = {}
+        """When the minute of an account ends, and its requests until now."""
+
+    def use(self, account: Account) -> Use:
+        """Say what an account may have, and what is used."""
+        most = self._keyring.keys.quotas.get(account, {}).get(Quota.REQUESTS)
+        if most is None:
+            return Use(None)
+        left, used = self._left(account)
+        return Use(most, used, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=left))
+
+    def count(self, account: Account) -> None:
+        """Count a request. Raises QuotaUsedUp."""
+        use = self.use(account)
+        if use.allowed is None:
+            return
+        left, used = self._left(account)
+        if used >= use.allowed:
+            raise QuotaUsedUp(Quota.REQUESTS, account, use)
+        self._counts[account] = self._clock() + left, used + 1
+
+    def _left(self, account: Account) -> tuple[float, int]:
+        ends, used = self._counts.get(account, (0.0, 0))
+        left = ends - self._clock()
+        return (left, used) if left > 0 else (MINUTE_SECONDS, 0)
+
+
 class Callers:
     """Authenticates requests by their keys. `always`: nobody is served without a key."""
 
@@ -75,6 +112,7 @@ class Callers:
         self._always = always
         self._clock = clock
         self._allowances: dict[str, Allowance] = {}
+        self.minutes = Minutes(keyring, clock)
         self._unlimited = Allowance(per_second, clock())
 
     @property
@@ -158,8 +196,9 @@ class Callers:
         return True
 
     def _use(self, key: Key) -> None:
-        """Raises Problem where it is used too often."""
+        """Raises Problem, QuotaUsedUp where it, or its account, is used too often."""
         now = self._clock()
+        self.minutes.count(key.account)
         allowance = self._allowances.get(key.prefix)
         if allowance is None:
             allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated
 
@@ -106,20 +106,54 @@ class EventRoutes:
         if progress and not only:
             why = "progress goes with id: name the operations, `?progress=1&id=…&id=…`"
             raise Problem(HTTPStatus.BAD_REQUEST, why)
-        whose = account if self._held.callers.need_keys else None
         if request.method == "HEAD":
             return web.Response(headers=_HEADERS)  # of what does not end there is no other head
-        listener = Listener(account, only, lambda: _abort(request))
+        callers = self._held.callers
+
+        async def knows(request: web.Request) -> bool:
+            return callers.knows(request)
+
+        whose = account if callers.need_keys else None
         with self._held.holding(request):
-            if progress and not self._operations.progress.take(listener, whose):
-                why = "clients watch the progress of too many operations: ask without it, or later"
-                raise come_later(why)
-            try:
-                ids = await self._operations.listeners.ids()
-                return await self._tell(request, listener, ids, progress=progress)
-            finally:
-                self._operations.listeners.leave(listener)
-                self._operations.progress.leave(listener)
+            return await Stream(self._operations, knows).tell(
+                request, account, only, whose=whose, progress=progress
+            )
+
+
+class Stream:
+    """Tells a client of ends, and of progress, until it goes; for the route, and for pages."""
+
+    def __init__(
+        self, operations: Operations, knows: Callable[[web.Request], Awaitable[bool]]
+    ) -> None:
+        """`knows`: whether the client may still hear; it is asked before anything is written."""
+        self._operations = operations
+        self._knows = knows
+
+    async def tell(
+        self,
+        request: web.Request,
+        account: Account,
+        only: frozenset[str],
+        *,
+        whose: Account | None,
+        progress: bool,
+    ) -> web.StreamResponse:
+        """Tell of an account's operations, or of `only` these.
+
+        `whose`: with whom it shares the room for progress, None for all. Raises Problem, StoreError
+        before it begins.
+        """
+        listener = Listener(account, only, lambda: _abort(request))
+        if progress and not self._operations.progress.take(listener, whose):
+            why = "clients watch the progress of too many operations: ask without it, or later"
+            raise come_later(why)
+        try:
+            ids = await self._operations.listeners.ids()
+            return await self._tell(request, listener, ids, progress=progress)
+        finally:
+            self._operations.listeners.leave(listener)
+            self._operations.progress.leave(listener)
 
     async def _tell(
         self, request: web.Request, listener: Listener, ids: EventIds, *, progress: bool
@@ -147,8 +181,8 @@ class EventRoutes:
 
     async def _write(self, request: web.Request, response: web.StreamResponse, text: bytes) -> None:
         """Write to a client. Raises ConnectionError when it may not have it or takes nothing."""
-        if not self._held.callers.knows(request):
-            raise ConnectionAbortedError  # its key ended meanwhile
+        if not await self._knows(request):
+            raise ConnectionAbortedError  # its key, or its session, ended meanwhile
         try:
             async with asyncio.timeout(WRITE_SECONDS):
                 await response.write(text)

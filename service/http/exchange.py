@@ -14,6 +14,7 @@ import contextlib
 import datetime as dt
 import functools
 import itertools
+import math
 import os
 import re
 import time
@@ -31,11 +32,13 @@ from msgspec.structs import fields
 
 from service.http.backend.operators import read_behind
 from service.observe.log import emit_unexpected
-from service.operator.accounts import NotDone
+from service.operator.accounts import NotDone, NotNow
 from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
+from service.operator.parcels import Narrow
 from service.operator.put import read_posted
-from service.operator.services import BadWish, MadeTooMany, NoKeys, UnknownService
+from service.operator.quotas import QuotaUsedUp
+from service.operator.services import BadWish, NoKeys, UnknownService
 from tracking.errors import MalformedJob, StoreError
 
 RETRY_SECONDS = 5
@@ -57,7 +60,7 @@ class Problem(Exception):
     def body(self) -> bytes:
         """Write what is sent."""
         said = {"title": self.status.phrase, "status": int(self.status), "detail": self.detail}
-        return msgspec.json.encode(said | self.more)
+        return msgspec.json.encode(said | self.more) + b"\n"
 
     def response(self) -> web.Response:
         """Make the answer."""
@@ -173,8 +176,10 @@ def problem_of(error: Exception, name: str) -> Problem:
             status = HTTPStatus(error.status)
             headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
             return Problem(status, _DETAILS.get(status, error.reason), headers)
-        case StoreError():
+        case StoreError() | NoKeys():
             return come_later(f"{error}")
+        case Narrow():
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="narrow")
         case NotDone():
             return _not_done(error)
     emit_unexpected(error, request=name)
@@ -185,22 +190,25 @@ def problem_of(error: Exception, name: str) -> Problem:
 def _not_done(error: NotDone) -> Problem:
     """Say what cannot be done: a conflict, where it is nothing else."""
     match error:
-        case UnknownService():
-            why = "there is no such service: GET /v1/services lists them"
-            return Problem(HTTPStatus.NOT_FOUND, why)
-        case UnknownDelivery():
-            why = "there is no such delivery, or it is over for long: the list has those there are"
-            return Problem(HTTPStatus.NOT_FOUND, why)
+        case UnknownService() | UnknownDelivery():
+            return Problem(HTTPStatus.NOT_FOUND, _UNKNOWN[type(error)])
         case BadWish(parameter=name):
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", parameter=name)
-        case MadeTooMany():
-            # The next day begins (UTC), for which services are counted again.
-            seconds = max(86_400 - int(time.time()) % 86_400, RETRY_SECONDS)
-            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", {"Retry-After": f"{seconds}"})
-        case NoKeys():
-            return come_later(f"{error}")
+        case NotNow(seconds=wait):
+            headers = {"Retry-After": f"{max(math.ceil(wait), RETRY_SECONDS)}"}
+            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers)
+        case QuotaUsedUp(seconds=wait):
+            if wait is None:
+                return Problem(HTTPStatus.FORBIDDEN, f"{error}", **error.members)
+            headers = {"Retry-After": f"{wait}"}
+            return Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{error}", headers, **error.members)
     return Problem(HTTPStatus.CONFLICT, f"{error}")
 
+
+_UNKNOWN: Mapping[type, str] = {
+    UnknownService: "there is no such service: GET /v1/services lists them",
+    UnknownDelivery: "there is no such delivery, or it is over for long: look into the list",
+}
 
 BODY_MOST = 1 << 20
 """Bytes of a body: a thousand requests of 1 KiB each."""
@@ -396,8 +404,8 @@ def place_of(cursor: str | None, status: HTTPStatus) -> tuple[dt.datetime, str] 
 
 
 def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    """Write JSON."""
-    body = msgspec.json.encode(value)
+    """Write JSON, with a newline at its end: terminals show it."""
+    body = msgspec.json.encode(value) + b"\n"
     return web.Response(status=status, body=body, content_type="application/json")
 
 

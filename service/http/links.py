@@ -20,7 +20,7 @@ from service.http.backend.links import (
     UnknownLink,
     UsedJustNow,
 )
-from service.http.callers import Callers
+from service.http.callers import Callers, owner_of
 from service.http.exchange import (
     About,
     Problem,
@@ -107,13 +107,13 @@ class LinkRoutes:
 
     async def add(self, request: web.Request) -> web.Response:
         """Make a link. Raises Problem, StoreError."""
-        account = self._callers.account(request, Scope.INGEST)
+        who = owner_of(self._callers, request, Scope.INGEST)
         wanted = await read_body(request, PostedLink)
         members: dict[str, Any] = msgspec.to_builtins(wanted)
         title = members.pop("title")
         kept = {name: value for name, value in members.items() if value is not None}
         try:
-            made, secret = await self._links.add(account, kept, title)
+            made, secret = await self._links.add(who, kept, title)
         except MalformedJob as error:
             raise malformed(error, HTTPStatus.UNPROCESSABLE_ENTITY) from error
         except TooManyLinks as error:
@@ -135,8 +135,8 @@ class LinkRoutes:
 
     async def revoke(self, request: web.Request) -> web.Response:
         """End a link. Raises Problem, StoreError."""
-        account = self._callers.account(request, Scope.INGEST)
-        if not await self._links.revoke(account, request.match_info["id"]):
+        who = owner_of(self._callers, request, Scope.INGEST)
+        if not await self._links.revoke(who, request.match_info["id"]):
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such link: `GET /v1/links` lists them")
         return web.Response(status=HTTPStatus.NO_CONTENT)
 

@@ -108,8 +108,6 @@ class OperationRoutes:
         self._operations = operations
         self._door = door
         self.callers = callers
-        self._held: Counter[str | None] = Counter()
-        """How many replies are held for each key; None: for all who need none."""
 
     def routes(self) -> list[Route]:
         """Name them."""
@@ -204,27 +202,32 @@ class OperationRoutes:
         """Answer all who wait now with what is known, because the process ends."""
         self._operations.release()
 
-    @contextlib.contextmanager
-    def holding(self, request: web.Request) -> Iterator[None]:
-        """Hold a reply; with too many of them raises Problem.
+    def holding(self, request: web.Request) -> contextlib.AbstractContextManager[None]:
+        """Hold a reply; with too many of them raises Problem."""
+        return holding(self._operations, self.callers.key_of(request))
 
-        One key has no more of them than are still free, so another key always finds some.
-        """
-        key = self.callers.key_of(request)
-        held, own = self._held.total(), self._held[key]
-        free = self._operations.held_most - held
-        if free <= 0:
-            why = f"{held} replies are held: ask without `wait`, or later"
-            raise come_later(why)
-        if key is not None and own >= free:
-            why = f"{own} replies are held for the key {key}, and {free} are left for all others"
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, later)
-        self._held[key] += 1
-        try:
-            yield
-        finally:
-            self._held -= Counter({key: 1})
+
+@contextlib.contextmanager
+def holding(operations: Operations, whose: str | None) -> Iterator[None]:
+    """Hold a reply to a key, or to a user of the pages; with too many of them raises Problem.
+
+    One of these has no more of them than are still free, so another one always finds some.
+    """
+    all_held = operations.held
+    held, own = all_held.total(), all_held[whose]
+    free = operations.held_most - held
+    if free <= 0:
+        why = f"{held} replies are held: ask without `wait`, or later"
+        raise come_later(why)
+    if whose is not None and own >= free:
+        why = f"{own} replies are held for {whose}, and {free} are left for all others"
+        later = {"Retry-After": str(RETRY_SECONDS)}
+        raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, later)
+    all_held[whose] += 1
+    try:
+        yield
+    finally:
+        operations.held -= Counter({whose: 1})
 
 
 _KEPT = {

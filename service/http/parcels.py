@@ -1,4 +1,4 @@
-"""`/v1/parcels/{slug}/{number}`: what is stored, asked again where it is too old; its history.
+"""`/v1/parcels`: an account's parcels, listed; one, asked again where it is too old; its history.
 
 The documents leave as they are stored (docs/interface.md §3); `Parcel` describes them.
 """
@@ -15,19 +15,28 @@ from msgspec import Meta
 
 from service.http.backend.door import Door
 from service.http.backend.operations import Operations, OperationView, queued
+from service.http.backend.operators import cursor_of
 from service.http.exchange import (
+    CURSOR,
     MOMENT,
+    TIME,
     About,
     Parameter,
     Problem,
     Route,
     answer,
+    in_utc,
     malformed,
+    parameters_of,
+    place_of,
+    read_query,
     seconds_of,
 )
 from service.http.operations import WAIT, WAIT_MOST, Operation, OperationRoutes, told
 from service.operator.catalogue import Catalogue
+from service.operator.connections import in_thread
 from service.operator.keys import Scope
+from service.operator.parcels import SOUGHT_MOST, Sort, Which, page_of
 from service.operator.put import Sendable, job_of
 from service.operator.stored import fields_in, shown
 from tracking.checkpoint import Tag
@@ -129,6 +138,81 @@ class History(msgspec.Struct):
     operations: list[Operation]
 
 
+PAGE_MOST = 200
+SEARCH_MOST = 100
+
+
+class ListedParcels(msgspec.Struct, forbid_unknown_fields=True):
+    """Which parcels are listed, and how many: those that agree with all that is given."""
+
+    tag: Annotated[
+        tuple[Tag, ...], Meta(description="a tag, like InTransit; several times for several")
+    ] = ()
+    slug: Annotated[str, Meta(description="only of this courier", examples=["usps"])] = ""
+    active: Annotated[bool | None, Meta(description="whether it is checked by itself")] = None
+    label: Annotated[
+        str,
+        Meta(max_length=SEARCH_MOST, description="only with this label (`shipment_tags`)"),
+    ] = ""
+    search: Annotated[
+        str,
+        Meta(
+            max_length=SEARCH_MOST,
+            description="the beginning of a number, or of an order, customer, title or label",
+        ),
+    ] = ""
+    updated_since: Annotated[
+        MOMENT | None, Meta(description=f"{TIME}: what changed from then on")
+    ] = None
+    sort: Annotated[
+        Sort,
+        Meta(
+            description="-updated (the newest first), updated, -created, created, or next_check "
+            "(the next first; only what is checked again)"
+        ),
+    ] = Sort.UPDATED
+    cursor: CURSOR = None
+    limit: Annotated[
+        int, Meta(ge=1, le=PAGE_MOST, description=f"how many at most, 1 to {PAGE_MOST}")
+    ] = 50
+
+    def which(self, account: Account, catalogue: Catalogue) -> Which:
+        """Express it of an account. Raises Problem."""
+        status = HTTPStatus.BAD_REQUEST
+        try:
+            slug = catalogue.resolve(self.slug)[0] if self.slug else ""
+        except MalformedJob:
+            slug = Slug(self.slug)  # a courier that is not configured any more
+        return Which(
+            account,
+            self.tag,
+            slug,
+            self.active,
+            in_utc(self.updated_since, "updated_since", status),
+            self.search.strip(),
+            self.label.strip(),
+            self.sort,
+            place_of(self.cursor, status),
+        )
+
+
+class ParcelPage(msgspec.Struct):
+    """Parcels in the wanted order; `cursor` is null where no more follow.
+
+    With `sort=updated` it is there as long as the page is not empty: what changes later follows it.
+    """
+
+    parcels: list[Parcel]
+    narrow: Annotated[
+        bool,
+        Meta(
+            description=f"more than {SOUGHT_MOST} are found by `search` or `label`: these are of "
+            "the first ones"
+        ),
+    ]
+    cursor: str | None
+
+
 class ParcelRoutes:
     """The routes."""
 
@@ -142,6 +226,13 @@ class ParcelRoutes:
 
     def routes(self) -> list[Route]:
         """Name them."""
+        listed = About(
+            "List an account's parcels: filtered, searched, sorted.",
+            Scope.READ,
+            {200: ParcelPage},
+            refusals=(422,),
+            parameters=parameters_of(ListedParcels),
+        )
         look = About(
             "Tell what is stored about a parcel; with `max_age`, asked again where it is older.",
             Scope.READ,
@@ -156,9 +247,20 @@ class ParcelRoutes:
             refusals=(404,),
         )
         return [
+            Route("GET", "/v1/parcels", self.listed, listed),
             Route("GET", "/v1/parcels/{slug}/{number}", self.look, look),
             Route("GET", "/v1/parcels/{slug}/{number}/operations", self.history, history),
         ]
+
+    async def listed(self, request: web.Request) -> web.Response:
+        """List an account's parcels. Raises Problem, StoreError, NotDone."""
+        account = self._held.callers.account(request, Scope.READ)
+        meant = read_query(request, ListedParcels)
+        which, stores = meant.which(account, self._catalogue), self._operations.stored.stores
+        page = await in_thread(page_of, stores, which, meant.limit, None)
+        cursor = cursor_of(*page.last) if page.last else None
+        parcels = [cast("Parcel", each.parcel) for each in page.rows]
+        return answer(ParcelPage(parcels, page.narrow, cursor))
 
     async def history(self, request: web.Request) -> web.Response:
         """List the operations of a parcel, the newest first. Raises Problem, StoreError."""

@@ -31,6 +31,8 @@ from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
 from service.operator.put import (
     ID_REUSED,
+    Ignored,
+    Posted,
     PostedRequest,
     Refusal,
     SeenIds,
@@ -57,12 +59,16 @@ IDEMPOTENCY_KEY = Annotated[str, Meta(description="the id of a single request")]
 
 
 class Taken(msgspec.Struct):
-    """A request that is durable; `spooled`: no beanstalkd took it yet."""
+    """A request that is durable; `spooled`: no beanstalkd took it yet.
+
+    `ignored` names members of it that mean nothing, where there are any.
+    """
 
     id: str
     slug: str
     number: str
     spooled: bool
+    ignored: list[Ignored] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Left(msgspec.Struct):
@@ -74,10 +80,14 @@ class Left(msgspec.Struct):
 
 
 class ManyTaken(msgspec.Struct, omit_defaults=True):
-    """What became of several requests; `left_out` only where bad ones were to be skipped."""
+    """What became of several requests; `left_out` only where bad ones were to be skipped.
+
+    `ignored` names members of any of them that mean nothing.
+    """
 
     requests: list[Taken]
     left_out: list[Left] = msgspec.field(default_factory=list)
+    ignored: list[Ignored] = msgspec.field(default_factory=list)
 
 
 class Requests:
@@ -115,7 +125,7 @@ class Requests:
         body = await body_of(request)
         with self._room(len(body)):  # only now: who sends slowly keeps nobody out
             posted, many = _posted(request, body, self._callers, lines=lines)
-            good, refused = self._judged(request, posted, account)
+            good, refused, ignored = self._judged(request, posted, account)
             if refused and (not skip_bad or not good):
                 raise _refused(refused, many=many)
             try:
@@ -129,12 +139,12 @@ class Requests:
             for each, alone in zip(good, spooled, strict=True)
         ]
         left_out = [Left(each.index, each.reason, each.detail) for each in refused]
-        said = ManyTaken(taken, left_out) if many else taken[0]
-        return web.Response(status=HTTPStatus.ACCEPTED, body=_encode(said), headers=_JSON)
+        said = ManyTaken(taken, left_out, ignored) if many else taken[0]
+        if ignored and not many:
+            taken[0].ignored = ignored
+        return web.Response(status=HTTPStatus.ACCEPTED, body=_encode(said) + b"\n", headers=_JSON)
 
-    def _judged(
-        self, request: web.Request, posted: Sequence[object], account: Account
-    ) -> tuple[list[Sendable], list[Refusal]]:
+    def _judged(self, request: web.Request, posted: Sequence[object], account: Account) -> Posted:
         traced = request.headers.get("traceparent")
         return jobs_of_posted(posted, self._catalogue, self._seen, traced, account)
 

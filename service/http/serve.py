@@ -22,11 +22,12 @@ from aiohttp.web_protocol import RequestHandler
 from service.config.address import host_and_port, is_loopback
 from service.config.machine import calm_the_collector, give_large_blocks_back
 from service.config.schema import Config
-from service.http.application import application, mount
+from service.http.application import application, mount, to_docs
 from service.http.backend.bodies import Bodies
 from service.http.backend.door import Door, open_door, open_relays_door
 from service.http.backend.keyring import Keyring
 from service.http.backend.operations import Operations, open_operations
+from service.http.backend.parcel_room import ParcelRoom
 from service.http.callers import Callers
 from service.http.exchange import Problem, Route, finish, name_of
 from service.http.heads import Heads
@@ -90,10 +91,10 @@ async def until_stopped(
         closing.push_async_callback(door.close)
         always = config.http.require_key or not is_loopback(listen)
         callers = Callers(keyring, config.http.per_second, always=always)
-        catalogue = Catalogue(config)
+        door.insist, catalogue = ParcelRoom(keyring).insist, Catalogue(config)
         made = application(door, catalogue, callers, config.http, operations)
-        if pages and operations:
-            shown = pages(Backing(config, door, catalogue, operations))
+        if operations:
+            shown = (pages or _no_pages)(Backing(config, door, catalogue, operations))
             mount(made, await closing.enter_async_context(shown))
         runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
         if door_alone:
@@ -127,6 +128,11 @@ async def relaying(
     finally:
         bodies.close()
         await door.close()
+
+
+@contextlib.asynccontextmanager
+async def _no_pages(_: Backing) -> AsyncIterator[Sequence[Route]]:
+    yield [Route("GET", "/", to_docs, None)]
 
 
 async def _either(*events: asyncio.Event) -> None:

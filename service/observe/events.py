@@ -77,6 +77,7 @@ class Event(StrEnum):
     MAIL_LOST = "mail is given up", "error"
 
     DOOR_OPEN = "door is open", "info"
+    NO_USER = "there is no user yet", "info"
     KEYS_STALE = "keys cannot be refreshed", "warning"
     KEYS_FRESH = "keys are refreshed again", "info"
     DOOR_CLOSED = "door is closed", "info"

@@ -6,7 +6,9 @@ and a door to which a key once belonged must not open when the last key ends.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -17,18 +19,31 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from service.config.cross_checks import ADDRESS
+from service.config.schema import Config
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key, needed
 from service.operator.signatures import HmacSecret, Signing, kind_of, make_secret
+from service.worker.deliveries.mail import NotTaken, hand_over
 from service.worker.results.database import INBOX_KEEP_DAYS_MOST, Document
 from service.worker.results.schema_conflicts import of_one_account
 from service.worker.results.shipments import delete_of_account
 from tracking.request import MAIN, Account
 
+TEST_MAIL_SECONDS = 10.0
+"""How long a person waits for the mail server."""
+
 
 class NotDone(Exception):
     """What was asked cannot be; the text says why and what to do instead."""
+
+
+class NotNow(NotDone):
+    """What was asked was asked too often; it can be in so many `seconds`."""
+
+    def __init__(self, text: str, seconds: float) -> None:
+        super().__init__(text)
+        self.seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +84,12 @@ class MadeKey:
     signing: Signing | None
 
 
-def add_account(stores: Collections, name: Account) -> None:
+_HERE = Operator()
+
+
+def add_account(stores: Collections, name: Account, who: Operator = _HERE) -> None:
     """Add an account. Raises NotDone."""
-    with _recorded(stores, "account add", account=name):
+    with recorded(stores.audit, who, "account add", {"account": name}):
         for parcels, number in (
             (stores.tracking, "tracking_number"),
             (stores.unreadable, "number"),
@@ -88,9 +106,9 @@ def add_account(stores: Collections, name: Account) -> None:
 
 
 def remove_account(stores: Collections, name: Account) -> int:
-    """Remove an account, end its keys, delete its shipments and links; tells how many keys.
+    """Remove an account, end its keys and users, delete its shipments and links.
 
-    Raises NotDone.
+    Tells how many keys ended. Raises NotDone.
     """
     with _recorded(stores, "account remove", account=name) as outcome:
         if name == MAIN:
@@ -101,6 +119,11 @@ def remove_account(stores: Collections, name: Account) -> int:
         outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
         outcome["shipments"] = delete_of_account(stores.shipments, name, now)
         outcome["links"] = stores.links.delete_many({"account": name}).deleted_count
+        users = {"account": name, "ended_at": None}
+        outcome["users"] = stores.users.update_many(
+            users, {"$set": {"ended_at": now, "password": None}}
+        ).modified_count
+        stores.invitations.delete_many({"account": name})
     return ended
 
 
@@ -121,23 +144,30 @@ def accounts(stores: Collections) -> list[KeptAccount]:
     working = [key.account for key in keys(stores) if key.ends_at is None or key.ends_at > now]
     main = stores.accounts.find_one({"_id": MAIN}) or {"_id": MAIN}
     found = [main, *stores.accounts.find({"_id": {"$ne": MAIN}}).sort("_id")]
-    return [
-        KeptAccount(
-            each["_id"],
-            each.get("made_at"),
-            each.get("removed_at"),
-            working.count(each["_id"]),
-            each.get("alerts", ""),
-            each.get("inbox_keep_days"),
-            (each.get("suspended") or {}).get("why"),
-        )
-        for each in found
-    ]
+    return [_kept(each, working.count(each["_id"])) for each in found]
 
 
-def set_alerts(stores: Collections, name: Account, address: str) -> None:
+def find_account(stores: Collections, name: Account) -> KeptAccount:
+    """Find an account that was not removed; `keys` are not counted. Raises NotDone."""
+    insist_on(stores, name)
+    return _kept(stores.accounts.find_one({"_id": name}) or {"_id": name}, 0)
+
+
+def _kept(document: Document, keys: int) -> KeptAccount:
+    return KeptAccount(
+        document["_id"],
+        document.get("made_at"),
+        document.get("removed_at"),
+        keys,
+        document.get("alerts", ""),
+        document.get("inbox_keep_days"),
+        (document.get("suspended") or {}).get("why"),
+    )
+
+
+def set_alerts(stores: Collections, who: Operator, name: Account, address: str) -> None:
     """Set where alerts about an account's webhooks go by mail, "" for nowhere. Raises NotDone."""
-    with _recorded(stores, "account set", account=name, alerts=address):
+    with recorded(stores.audit, who, "account set", {"account": name, "alerts": address}):
         if address and not ADDRESS.fullmatch(address):
             raise NotDone(
                 f"{address[:80]!r} is no address of a mailbox: write alerts=me@example.com"
@@ -145,12 +175,36 @@ def set_alerts(stores: Collections, name: Account, address: str) -> None:
         _set(stores, name, {"$set": {"alerts": address}})
 
 
-def set_inbox_keep_days(stores: Collections, name: Account, days: int | None) -> None:
+def send_test_mail(config: Config, stores: Collections, who: Operator, name: Account) -> str:
+    """Send a mail to where an account's alerts go; gives what the server answered. Raises NotDone.
+
+    It is tried once, now: nobody hears of it later.
+    """
+    with recorded(stores.audit, who, "account test-mail", {"account": name}) as outcome:
+        if not config.mail.host:
+            raise NotDone("no mails are sent: [mail] host names no server")
+        address = find_account(stores, name).alerts
+        if not address:
+            raise NotDone(f"alerts of {name} go to nobody: set an address first")
+        mail = {"_id": f"test-{secrets.token_hex(8)}", "to": address, "made_at": _now()}
+        mail["subject"] = f"Test: alerts of the account {name} come here"
+        mail["text"] = f"This is what was asked for by {who.user or 'the command line'}.\n"
+        try:
+            answer = asyncio.run(hand_over(config.mail, mail, TEST_MAIL_SECONDS))
+        except NotTaken as error:
+            raise NotDone(f"{config.mail.host} did not take the mail: {error}") from error
+        outcome |= {"to": address, "answer": answer}
+        return answer
+
+
+def set_inbox_keep_days(
+    stores: Collections, who: Operator, name: Account, days: int | None
+) -> None:
     """Set for how long an account's relayed requests are kept, None: as the settings say.
 
     Raises NotDone.
     """
-    with _recorded(stores, "account set", account=name, inbox_keep_days=days):
+    with recorded(stores.audit, who, "account set", {"account": name, "inbox_keep_days": days}):
         if days is not None and not 1 <= days <= INBOX_KEEP_DAYS_MOST:
             why = f"they are kept for 1 to {INBOX_KEEP_DAYS_MOST} days"
             raise NotDone(f"{days} is none of them: {why}, like inbox_keep_days=90")
@@ -164,13 +218,17 @@ def _set(stores: Collections, name: Account, change: Document) -> None:
 
 
 def add_key(
-    stores: Collections, account: Account, scopes: Sequence[Scope], signing: Signing | None = None
+    stores: Collections,
+    who: Operator,
+    account: Account,
+    scopes: Sequence[Scope],
+    signing: Signing | None = None,
 ) -> MadeKey:
     """Make a key for an account. Raises NotDone."""
     target: Document = {"account": account, "scopes": [*map(str, scopes)]}
     if signing:
         target["signature"] = kind_of(signing)
-    with _recorded(stores, "key add", **target) as outcome:
+    with recorded(stores.audit, who, "key add", target) as outcome:
         if Scope.ADMIN in scopes and account != MAIN:
             raise NotDone(f"{Scope.ADMIN} is for keys of {MAIN}: with another one it opens nothing")
         if lacking := [each.value for one in scopes for each in needed(one) if each not in scopes]:
@@ -206,25 +264,26 @@ def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
     return found
 
 
-def revoke_key(stores: Collections, prefix: str) -> None:
+def revoke_key(stores: Collections, who: Operator, prefix: str) -> None:
     """End a key now. Raises NotDone."""
-    with _recorded(stores, "key revoke", key=prefix):
-        _working(stores, prefix)
+    with recorded(stores.audit, who, "key revoke", {"key": prefix}):
+        _working(stores, who, prefix)
         _end(stores.keys, {"_id": prefix}, _now())
 
 
-def rotate_key(stores: Collections, prefix: str, keep_seconds: float) -> MadeKey:
+def rotate_key(stores: Collections, who: Operator, prefix: str, keep_seconds: float) -> MadeKey:
     """Make a key like another one, which ends after `keep_seconds`. Raises NotDone.
 
     A secret is made again, too; a public key stays.
     """
-    with _recorded(stores, "key rotate", key=prefix, keep_seconds=keep_seconds) as outcome:
-        old = _working(stores, prefix)
+    target = {"key": prefix, "keep_seconds": keep_seconds}
+    with recorded(stores.audit, who, "key rotate", target) as outcome:
+        old = _working(stores, who, prefix)
         signing = make_secret() if isinstance(old.signing, HmacSecret) else old.signing
         made = _add_key(stores, old.account, old.scopes, signing)
         outcome["key"] = made.text[:PREFIX_CHARACTERS]
         with _ended_again(stores, made.text[:PREFIX_CHARACTERS]):
-            _working(stores, prefix)
+            _working(stores, who, prefix)
         _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
     return made
 
@@ -269,8 +328,11 @@ def _add_key(
     return MadeKey(made, signing)
 
 
-def _working(stores: Collections, prefix: str) -> Key:
+def _working(stores: Collections, who: Operator, prefix: str) -> Key:
+    """Find a key that works: of the account of who asks, or any for `main`. Raises NotDone."""
     found = stores.keys.find_one({"_id": prefix})
+    if found and who.account not in {MAIN, found["account"]}:
+        found = None
     for key in read_key(found) if found else ():
         if key.ends_at is None or key.ends_at > _now().timestamp():
             return key

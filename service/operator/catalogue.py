@@ -9,6 +9,7 @@ from couriers.http.credentials import environment_name
 from couriers.registry import Registry, required_fields, wanted_credentials
 from service.config.domain import courier_settings
 from service.config.schema import Config
+from tracking.errors import MalformedJob
 from tracking.request import Number, Slug, parse_number
 
 __all__ = ["Sign"]
@@ -43,6 +44,17 @@ class Catalogue:
     def candidates(self, number: str) -> list[Candidate]:
         """List the couriers that may have a number, the likeliest first. Raises MalformedJob."""
         return list(detect(number, self.registry))
+
+    def likeliest(self, number: str) -> Slug:
+        """Find the one courier that has such numbers. Raises MalformedJob with all that may."""
+        served = [each for each in self.candidates(number) if each.sign is not Sign.NO_MODULE]
+        first = served[0] if served else None
+        alone = first is not None and all(each.rank > first.rank for each in served[1:])
+        if first and alone and first.sign in {Sign.CHECKED, Sign.FORM}:
+            return first.slug
+        slugs = ", ".join(each.slug for each in served)
+        why = f"it may be of {slugs}" if slugs else "no courier's numbers look like this one"
+        raise MalformedJob("no_slug", f"name the courier as `slug`: {why}")
 
     def name(self, slug: Slug) -> str:
         """Name a courier as people do."""

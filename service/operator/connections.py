@@ -17,7 +17,7 @@ from service.config.domain import redis_address, rules_for
 from service.config.schema import Config
 from service.worker.results.database import Collections, in_thread, names_of, open_client
 from service.worker.results.failure import mongodb_down
-from service.worker.results.limit_changes import read_changes
+from service.worker.results.limit_changes import read_rules
 
 __all__ = ["Collections", "in_thread"]
 
@@ -40,7 +40,7 @@ def book_of(config: Config) -> RuleBook:
 
     def read() -> Changes:
         with collections_of(config) as stores:
-            return read_changes(stores.limits)
+            return read_rules(stores.limits, stores.accounts)
 
     # It is asked several times, and must say the same then.
     plain_of = functools.cache(functools.partial(rules_for, config))

@@ -9,10 +9,10 @@ from pymongo.collection import Collection
 
 from service.operator.producer import Producer
 from service.worker.results.database import Document
-from service.worker.results.dead import Filter, count_by_reason, delete, find, is_about
+from service.worker.results.dead import Filter, count, count_by_reason, delete, find, is_about
 from tracking.errors import StoreError
 
-__all__ = ["Document", "Filter", "count_by_reason", "find"]
+__all__ = ["Document", "Filter", "count", "count_by_reason", "find"]
 
 
 class Buried(NamedTuple):

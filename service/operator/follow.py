@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import datetime as dt
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from limits.admin.snapshot import LineSnapshot
 from limits.admin.view import Place, View
-from limits.ends import Read, hearing
+from limits.ends import EndStream, Read, hearing
 from service.config.schema import Config
 from service.observe.background import Background
 from service.operator.connections import book_of, redis_of
@@ -107,6 +107,41 @@ async def follow(
             await _changed_within(changed, min(PACE_SECONDS, left))
         async for each in _left(view, pending.values()):
             yield each
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An operation that ended while somebody looked; `members` {} where Redis knows no more."""
+
+    id: str
+    at: dt.datetime
+    status: str
+    members: Mapping[str, Any]
+
+
+async def ends_as_they_come(
+    config: Config, begin: Callable[[], object]
+) -> AsyncIterator[Ended | None]:
+    """Give each end from now on, for ever; None where some may be missing. Raises LimitsDown.
+
+    `begin` is called once no end will be missed any more.
+    """
+    async with redis_of(config) as redis:
+        book, stream = book_of(config), EndStream(redis)
+        view, at = View(redis, book.rules_of, book), await stream.newest()
+        begin()
+        while True:
+            found = await stream.after(at, AT_ONCE)
+            if found is None:
+                yield None
+                at = await stream.newest()
+                continue
+            known = await view.operations([each.operation for each in found]) if found else {}
+            for each in found:
+                at, when = each.at, dt.datetime.fromtimestamp(each.at.ms / 1_000, dt.UTC)
+                yield Ended(each.operation, when, each.state, known.get(each.operation, {}))
+            if len(found) < AT_ONCE:
+                await asyncio.sleep(PACE_SECONDS)
 
 
 async def _changed_within(changed: asyncio.Event, seconds: float) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import platform
 import stat
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -211,6 +212,18 @@ def courier_health(
     words += ["set over config.toml"] if own else []
     source = courier.CREDENTIALS_FROM
     return CourierHealth(slug, missing, unused, source, ", ".join(words), courier.VERIFIED)
+
+
+def credential_findings(couriers: Iterable[CourierHealth]) -> list[Finding]:
+    """Name credentials that no module reads: each is misspelt, or of another courier."""
+    found = []
+    for courier in couriers:
+        for key in courier.unused:
+            near = difflib.get_close_matches(key, courier.missing, 1)
+            fix = f"Did you mean {near[0]}?" if near else "Remove it."
+            what = f"{courier.slug} does not read [couriers.{courier.slug}] {key}"
+            found.append(Finding("settings", Grade.UNFIT, what, fix))
+    return found
 
 
 def findings_here(setting: Loaded) -> Iterator[Finding]:

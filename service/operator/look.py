@@ -19,6 +19,7 @@ from limits.admin.snapshot import BY_HAND, LineSnapshot
 from limits.admin.soundness import flaws_of
 from limits.admin.view import Place, View
 from limits.workers import LIVES_SECONDS
+from service import PROGRAM
 from service.config.schema import Config
 from service.operator.connections import Collections, collections_of, redis_of, view_of
 from service.operator.producer import Producer, Tubes
@@ -36,6 +37,7 @@ from tracking.request import Account, Number, Slug
 __all__ = [
     "BY_HAND",
     "LIVES_SECONDS",
+    "Behind",
     "Document",
     "LineSnapshot",
     "LiveWorker",
@@ -104,6 +106,25 @@ class ParcelNow:
     place: Place | None
     seen: LineSnapshot
     operations: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """The worker processes that live, and the calls in flight, the oldest first.
+
+    `older`: workers of a version before, which keep those of this one from their start.
+    """
+
+    workers: Sequence[LiveWorker]
+    older: Sequence[str]
+    calls: Sequence[RunningCall]
+
+
+async def at_work(view: View) -> AtWork:
+    """Look at who works, and on what. Raises LimitsDown."""
+    return AtWork(
+        *await asyncio.gather(view.workers(), older_workers(view.redis), running_calls(view.redis))
+    )
 
 
 @asynccontextmanager
@@ -187,7 +208,7 @@ def _removed(view: LineSnapshot) -> str:
     return (
         f"{view.line} is not configured any more, and {view.waiting:,} numbers wait for it. "
         f"Configure it again ([couriers.{view.line}]), and they go on; or end them: "
-        f"python worker.py cancel --slug {view.line}"
+        f"{PROGRAM} cancel --slug {view.line}"
     )
 
 

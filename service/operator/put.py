@@ -6,6 +6,7 @@ with the checks of the workers' decoder.
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import os
 import time
@@ -52,6 +53,9 @@ MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", *_HEARS, *
 
 ID_REUSED = "id_reused"
 
+IGNORED_MOST = 20
+"""Members of a post about which an answer says that they mean nothing, or a few more."""
+
 SEEN_MOST = 10_000
 """Ids of clients that a process remembers, to refuse one that is used for another parcel."""
 
@@ -59,6 +63,7 @@ _KEPT = frozenset(MEMBERS)
 _PARCEL = ("slug", "number")
 _SECONDS_NAMES = ("max_age", "expires_in")
 
+_SLUG = Annotated[str, Meta(pattern=f"^{SLUG}$", max_length=SLUG_MOST)]
 _ID = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,128}$")]
 _SECONDS = Annotated[float, Meta(ge=0, le=SECONDS_MOST)]
 _SERVICE = Annotated[str, Meta(pattern=f"^{NAME.pattern}$")]
@@ -67,12 +72,6 @@ _FIELD = Annotated[str, Meta(max_length=FIELD_MOST, pattern=r"^[^\x00-\x1f\x7f]*
 
 
 class _Asked(msgspec.Struct):
-    slug: Annotated[
-        str,
-        Meta(
-            pattern=f"^{SLUG}$", max_length=SLUG_MOST, description="the courier", examples=["usps"]
-        ),
-    ]
     number: Annotated[
         str,
         Meta(
@@ -90,7 +89,11 @@ class _Asked(msgspec.Struct):
     ] = None
 
 
-class _Posted(_Asked):
+class _Posted(_Asked, kw_only=True):
+    slug: Annotated[
+        _SLUG | None,
+        Meta(description="the courier; without it, the one courier that has such numbers"),
+    ] = None
     id: Annotated[_ID | None, Meta(description="your own id: sent again, it is one request")] = None
     origin: Annotated[Origin | None, Meta(description="AUTOMATIC yields to MANUAL")] = None
     webhook: Annotated[
@@ -101,7 +104,8 @@ class _Posted(_Asked):
     ] = None
 
 
-class _Link(_Asked, forbid_unknown_fields=True):
+class _Link(_Asked, forbid_unknown_fields=True, kw_only=True):
+    slug: Annotated[_SLUG, Meta(description="the courier", examples=["usps"])]
     title: Annotated[_TITLE | None, Meta(description="what you call it, for your own list")] = None
 
 
@@ -170,6 +174,7 @@ class Bad:
 
     where: str
     why: str
+    index: int = 0
 
     def __str__(self) -> str:
         return f"{self.where}: {self.why}"
@@ -182,6 +187,21 @@ class MissingField(MalformedJob):
         super().__init__("missing_field", f"{slug} needs `{name}` besides the number")
         self.slug = slug
         self.name = name
+
+
+class Ignored(msgspec.Struct):
+    """A member that means nothing, and the one that was probably meant."""
+
+    name: str
+    did_you_mean: str | None
+
+
+class Posted(NamedTuple):
+    """What was made of requests that a program posted."""
+
+    good: list[Sendable]
+    refused: list[Refusal]
+    ignored: list[Ignored]
 
 
 class SeenIds:
@@ -212,6 +232,8 @@ class _JobMaker:
     account: Account = MAIN
     traceparent: str | None = None
     seen: SeenIds = field(default_factory=SeenIds)
+    ignored: set[str] = field(default_factory=set)
+    """Members of requests that mean nothing."""
     given: dict[str, tuple[Slug, str]] = field(default_factory=dict)
 
     def make(self, members: dict[str, Any], row: int = 0) -> Sendable:
@@ -255,11 +277,12 @@ def jobs_of_posted(
     seen: SeenIds,
     traceparent: str | None = None,
     account: Account = MAIN,
-) -> tuple[list[Sendable], list[Refusal]]:
+) -> Posted:
     """Make a job of each request that a program posted, or a refusal.
 
-    A request that is bytes is a line of JSON that nobody has read yet. The ids of sendables are
-    those of operations, with their account.
+    A request without a slug is for the one courier that has such numbers. A request that is bytes
+    is a line of JSON that nobody has read yet. The ids of sendables are those of operations, with
+    their account.
     """
     fresh = _fresh_ids(len(posted))
     maker = _JobMaker(couriers, fresh, account, traceparent_of(traceparent), seen)
@@ -268,10 +291,18 @@ def jobs_of_posted(
     for index, each in enumerate(posted):
         try:
             payload = read_posted(each) if isinstance(each, bytes) else each
-            good.append(maker.make(_kept(payload), index))
+            members = _kept(payload, maker.ignored)
+            if "slug" not in members and isinstance(members.get("number"), str):
+                members["slug"] = couriers.likeliest(members["number"])
+            good.append(maker.make(members, index))
         except MalformedJob as error:
             refused.append(Refusal(index, error.reason, error.detail))
-    return good, refused
+    return Posted(good, refused, [_ignored(name) for name in sorted(maker.ignored)])
+
+
+def _ignored(name: str) -> Ignored:
+    near = difflib.get_close_matches(name, MEMBERS, 1)
+    return Ignored(name, near[0] if near else None)
 
 
 def job_of(
@@ -285,14 +316,16 @@ def job_of(
     return maker.make(_kept(members))
 
 
-def jobs_of_rows(rows: Iterable[Row], couriers: Catalogue) -> Iterator[Sendable | Bad]:
+def jobs_of_rows(
+    rows: Iterable[Row], couriers: Catalogue, account: Account = MAIN
+) -> Iterator[Sendable | Bad]:
     """Make a job of each row that somebody wrote, or a complaint."""
-    maker = _JobMaker(couriers, (str(uuid.uuid4()) for _ in itertools.count()))
+    maker = _JobMaker(couriers, (str(uuid.uuid4()) for _ in itertools.count()), account)
     for row in rows:
         try:
             yield maker.make(_members_of(row.texts), row.index)
         except MalformedJob as error:
-            yield Bad(row.where, _explained(error, row.texts))
+            yield Bad(row.where, _explained(error, row.texts), row.index)
 
 
 def _fresh_ids(most: int) -> Iterator[str]:
@@ -302,11 +335,13 @@ def _fresh_ids(most: int) -> Iterator[str]:
         yield drawn[at : at + 32]
 
 
-def _kept(payload: object) -> dict[str, Any]:
+def _kept(payload: object, ignored: set[str] | None = None) -> dict[str, Any]:
     if not isinstance(payload, Mapping):
         why = f'a request is {kind_of(payload)}: write an object, {{"slug": "…", "number": "…"}}'
         raise MalformedJob("bad_shape", why)
     # All else is ignored, and not passed on: some members are the door's own to say.
+    if ignored is not None and len(ignored) < IGNORED_MOST and not _KEPT.issuperset(payload):
+        ignored.update(f"{name}"[:FIELD_MOST] for name in set(payload) - _KEPT)
     return {name: value for name, value in payload.items() if name in _KEPT and value is not None}
 
 

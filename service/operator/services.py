@@ -28,8 +28,9 @@ from limits.admin.pause import Pauses
 from limits.admin.running import late_workers
 from limits.rules import Rules
 from limits.workers import LIVES_SECONDS
+from service import PROGRAM
 from service.config.schema import Config
-from service.operator.accounts import NotDone, insist_on
+from service.operator.accounts import NotDone, NotNow, insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, redis_of
 from service.operator.relays import new_ingest, seal, test_event
@@ -98,7 +99,7 @@ class ServiceConflict(NotDone):
     """The name is taken, or the account has as many services as it may."""
 
 
-class MadeTooMany(NotDone):
+class MadeTooMany(NotNow):
     """The account made as many services today as it may."""
 
 
@@ -297,7 +298,8 @@ class Services:
         )
         if made >= webhooks.made_a_day:
             why = f"{made} services were made today, as many as an account may make in a day"
-            raise MadeTooMany(f"{why} (`[webhooks] made_a_day`): go on tomorrow, UTC, or reuse one")
+            why += " (`[webhooks] made_a_day`): go on tomorrow, UTC, or reuse one"
+            raise MadeTooMany(why, DAY_SECONDS - time.time() % DAY_SECONDS)
         return {"live": True, "slot": slot, "made_as": f"{today} {made + 1:06}"}
 
     def _end_all(self, which: Document) -> int:
@@ -413,7 +415,7 @@ def _box_of(config: Config) -> SecretBox:
         return SecretBox.of(config.webhooks.keys)
     except BadKeys as error:
         raise NoKeys(
-            f"secrets of services cannot be kept: {error}. `python worker.py service key` "
+            f"secrets of services cannot be kept: {error}. `{PROGRAM} service key` "
             "prints a key: set it as TRACKER_WEBHOOKS__KEYS, or its file as "
             "TRACKER_WEBHOOKS__KEYS_FILE, for api and all workers, and start these again"
         ) from error

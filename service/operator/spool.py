@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from service import PROGRAM
 from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
@@ -244,7 +245,7 @@ def _told(path: Path, error: sqlite3.Error | OSError) -> tuple[str, str]:
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or type(error) is sqlite3.DatabaseError:
         fix = (
             "Stop the doors, move the file away, start them, and put what it held out of their "
-            "saved output: python worker.py recover FILE."
+            f"saved output: {PROGRAM} recover FILE."
         )
         return f"the spool {path} is damaged ({error})", fix
     return f"the spool {path} cannot be used ({error})", "Look at its disk."

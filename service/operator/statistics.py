@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-from collections.abc import Sequence
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from redis.asyncio import Redis
+
 from limits import keys
 from limits.admin.statistics import DAY, KEPT, TEN_MINUTES, TEN_SECONDS, Tallies
+from limits.admin.view import View
 from service.config.schema import Config
-from service.operator.connections import collections_of, redis_of
+from service.operator.connections import Collections, collections_of, in_thread, redis_of
 from service.worker.results.statistics import read_days
 from tracking.operation import ENDS
 from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Tally
@@ -51,20 +54,55 @@ async def statistics_of(
 
     In so many spans at `most`. Raises LimitsDown, ResultsDown.
     """
-    grain = _grain(slug, last_seconds)
+
+    def kept_days(days: Sequence[int]) -> dict[int, Tally]:
+        with collections_of(config) as stores:
+            return read_days(stores.statistics, slug, days)
+
     async with redis_of(config) as redis:
-        tallies = Tallies(redis)
-        now = await tallies.now()
-        starts = range(int(now - last_seconds) // grain * grain, now + 1, grain)
-        if grain == TEN_SECONDS:
-            found = await tallies.read([keys.ten_seconds(at) for at in starts])
-        elif grain == TEN_MINUTES:
-            found = await tallies.read([keys.ten_minutes(at, slug) for at in starts])
-        else:
-            found = await tallies.read([keys.day(at, slug) for at in starts])
-            kept = await asyncio.to_thread(_kept_days, config, slug, starts)
-            for at, own in zip(starts, found, strict=True):
-                own.raise_to(kept.get(at, own))
+        days = functools.partial(in_thread, kept_days)
+        return await _statistics(redis, slug, last_seconds, days, most)
+
+
+async def statistics_in(
+    view: View, stores: Collections, slug: str, last_seconds: float
+) -> Statistics:
+    """As `statistics_of`, for a process that serves."""
+    days = functools.partial(in_thread, read_days, stores.statistics, slug)
+    return await _statistics(view.redis, slug, last_seconds, days, SPANS_MOST)
+
+
+async def call_rates(view: View, slugs: Sequence[str], last_seconds: int) -> dict[str, list[float]]:
+    """Read how many calls a second were over by 10 minutes, the oldest first. Raises LimitsDown."""
+    tallies = Tallies(view.redis)
+    now = await tallies.now()
+    starts = range((now - last_seconds) // TEN_MINUTES * TEN_MINUTES, now + 1, TEN_MINUTES)
+    found = await tallies.read([keys.ten_minutes(at, slug) for slug in slugs for at in starts])
+    # Of the newest span only a part is over.
+    lengths = [*[TEN_MINUTES] * (len(starts) - 1), max(1, now - starts[-1])]
+    calls = iter(found)
+    return {slug: [next(calls).calls / each for each in lengths] for slug in slugs}
+
+
+Days = Callable[[Sequence[int]], Awaitable[Mapping[int, Tally]]]
+
+
+async def _statistics(
+    redis: Redis, slug: str, last_seconds: float, kept_days: Days, most: int
+) -> Statistics:
+    grain = _grain(slug, last_seconds)
+    tallies = Tallies(redis)
+    now = await tallies.now()
+    starts = range(int(now - last_seconds) // grain * grain, now + 1, grain)
+    if grain == TEN_SECONDS:
+        found = await tallies.read([keys.ten_seconds(at) for at in starts])
+    elif grain == TEN_MINUTES:
+        found = await tallies.read([keys.ten_minutes(at, slug) for at in starts])
+    else:
+        found = await tallies.read([keys.day(at, slug) for at in starts])
+        kept = await kept_days(starts)
+        for at, own in zip(starts, found, strict=True):
+            own.raise_to(kept.get(at, own))
     together = -(-len(found) // most)
     # The newest span is whole, so the oldest may be shorter.
     first = len(found) % together
@@ -120,11 +158,6 @@ def _grain(slug: str, last_seconds: float) -> int:
     if not slug and last_seconds <= KEPT[TEN_SECONDS]:
         return TEN_SECONDS
     return TEN_MINUTES if last_seconds <= KEPT[TEN_MINUTES] else DAY
-
-
-def _kept_days(config: Config, slug: str, days: Sequence[int]) -> dict[int, Tally]:
-    with collections_of(config) as stores:
-        return read_days(stores.statistics, slug, days)
 
 
 def _joined(spans: Sequence[Tally]) -> Tally:

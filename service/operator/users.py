@@ -8,7 +8,8 @@ member     is
 `password` what argon2id makes of it; null where none was chosen, so that nobody knows it
 `stamp`    random, new with each password: sessions that were opened under another one have ended
 `made_at`
-`ended_at` when the user was removed, else null; somebody may add the same e-mail again
+`ended_at` when the user was removed, else null; it goes 30 days later, and anybody may add the same
+           e-mail before
 ========== ======================================================================================
 """
 
@@ -61,6 +62,11 @@ class User:
     account: Account
     role: Role
     made_at: dt.datetime
+
+
+def new_user(email: str, account: Account, role: Role) -> User:
+    """Describe a user who is made now."""
+    return User(email, account, role, dt.datetime.now(dt.UTC))
 
 
 def email_of(text: str) -> str:
@@ -144,15 +150,17 @@ def change_password(stores: Collections, who: Operator, old: str, new: str) -> N
         found = stores.users.find_one({"_id": email, "ended_at": None}) or {}
         if not is_password(old, found.get("password")):
             raise NotDone("this is not the password that you have")
-        set_password(stores, email, new)
+        set_password(stores, email, who.account, new)
 
 
-def set_password(stores: Collections, email: str, password: str) -> bool:
-    """Set a password, which ends all sessions; False: there is no such user. Raises NotDone."""
+def set_password(stores: Collections, email: str, account: Account, password: str) -> None:
+    """Set a password, which ends all sessions and other links to choose one. Raises NotDone."""
     insist_on_strength(password, email)
     change = {"password": hash_password(password), "stamp": make_stamp()}
-    there = {"_id": email, "ended_at": None}
-    return bool(stores.users.update_one(there, {"$set": change}).matched_count)
+    there = {"_id": email, "account": account, "ended_at": None}
+    if not stores.users.update_one(there, {"$set": change}).matched_count:
+        raise NotDone(f"there is no user {email} any more")
+    stores.invitations.delete_many({"_id": f"password:{account}:{email}"})
 
 
 def make_stamp() -> str:

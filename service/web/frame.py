@@ -15,6 +15,7 @@ be framed, lead elsewhere   `assets.POLICY`; `own_path` reads where a login goes
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -23,12 +24,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+from weakref import WeakValueDictionary
 
 import jinja2
 from aiohttp import web
 from markupsafe import Markup
 
-from service import VERSION
+from service import PROGRAM, VERSION
 from service.http.exchange import REQUEST_ID, Problem, Route, problem_of
 from service.operator.keys import Scope
 from service.web import writing
@@ -44,6 +47,13 @@ LIVE_MOST = 10_000
 """Fragments that are kept at once."""
 
 LOGIN = "/login"
+
+NOTICE = "notice"
+"""The cookie of what the next page says is done. In its address anybody could make it say things,
+and e-mails would stand in logs."""
+
+NOTICE_SECONDS = 60
+NOTICE_MOST = 300
 
 Handler = Callable[[web.Request, Visitor], Awaitable[web.StreamResponse]]
 
@@ -90,6 +100,7 @@ class Frame:
         self._token = secrets.token_hex(16)
         """Stands for the CSRF token in what is rendered: so a fragment serves many visitors."""
         self._fragments: dict[tuple[str, ...], _Fragment] = {}
+        self._computing: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -102,6 +113,7 @@ class Frame:
         token = Markup('<input type="hidden" name="csrf" value="{}">').format(self._token)
         self._templates.globals |= {
             "version": VERSION,
+            "program": PROGRAM,
             "csrf": lambda: token,
             "link": writing.link,
             "asset": address,
@@ -120,8 +132,12 @@ class Frame:
         **values: Any,
     ) -> web.Response:
         """Write a page."""
-        html = self.text(request, visitor, template, **values)
-        return self._answer(html, visitor, status)
+        notice = unquote(request.cookies.get(NOTICE, ""))
+        html = self.text(request, visitor, template, notice=notice, **values)
+        answered = self._answer(html, visitor, status)
+        if notice:
+            answered.del_cookie(NOTICE, path="/")
+        return answered
 
     def text(self, request: web.Request, visitor: Visitor, template: str, **values: Any) -> str:
         """Render a template; the token in it still stands for each visitor's own."""
@@ -129,6 +145,10 @@ class Frame:
         return self._templates.get_template(template).render(
             visitor=visitor, entries=shown, path=request.path, query=request.query, **values
         )
+
+    def nobody(self, request: web.Request) -> web.Response:
+        """Say that there is no user, and how the first one is made."""
+        return self.render(request, NOBODY, "nobody.html", HTTPStatus.SERVICE_UNAVAILABLE)
 
     def live(
         self,
@@ -147,15 +167,13 @@ class Frame:
 
         async def handler(request: web.Request, visitor: Visitor) -> web.StreamResponse:
             key = (visitor.account, visitor.role, request.path_qs)
-            found = self._fragments.get(key)
-            now = self._clock()
-            if found is None or found.until <= now:
-                html = self.text(request, visitor, template, **await compute(request, visitor))
-                etag = f'"{hashlib.sha256(html.encode()).hexdigest()[:24]}"'
-                found = _Fragment(html, etag, now + LIVE_SECONDS * 0.9)
-                if len(self._fragments) >= LIVE_MOST:
-                    self._fragments.clear()
-                self._fragments[key] = found
+            # Pages that ask while it is computed wait for it.
+            async with self._computing.setdefault(key, asyncio.Lock()):
+                found = self._fragments.get(key)
+                now = self._clock()
+                if found is None or found.until <= now:
+                    html = self.text(request, visitor, template, **await compute(request, visitor))
+                    found = self._keep(key, html, now + LIVE_SECONDS * 0.9)
             if request.headers.get("If-None-Match") == found.etag:
                 return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": found.etag})
             answered = self._answer(found.html, visitor, HTTPStatus.OK)
@@ -163,6 +181,13 @@ class Frame:
             return answered
 
         return Page("GET", path, handler, scope, operators)
+
+    def _keep(self, key: tuple[str, ...], html: str, until: float) -> _Fragment:
+        if len(self._fragments) >= LIVE_MOST:
+            self._fragments.clear()
+        etag = f'"{hashlib.sha256(html.encode()).hexdigest()[:24]}"'
+        self._fragments[key] = found = _Fragment(html, etag, until)
+        return found
 
     def _answer(self, html: str, visitor: Visitor, status: HTTPStatus) -> web.Response:
         text = html.replace(self._token, visitor.csrf)
@@ -177,9 +202,7 @@ class Frame:
                 visitor = await self.visitors.of(request)
                 if page.scope is not None:
                     if not await self.visitors.any_user():
-                        return self.render(
-                            request, NOBODY, "nobody.html", HTTPStatus.SERVICE_UNAVAILABLE
-                        )
+                        return self.nobody(request)
                     if not visitor.known:
                         return _to_login(request)
                 _insist_on(visitor, page)
@@ -219,7 +242,11 @@ def _to_login(request: web.Request) -> web.Response:
     return see_other(LOGIN, next=request.path_qs if request.method == "GET" else "")
 
 
-def see_other(path: str, **query: str) -> web.Response:
-    """Lead to another page, by GET."""
+def see_other(path: str, done: str = "", **query: str) -> web.Response:
+    """Lead to another page, by GET; it says what is done, this once."""
     where = writing.link(path, **query)
-    return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": where} | dict(HEADERS))
+    led = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": where} | dict(HEADERS))
+    if done:
+        text, seconds = quote(done[:NOTICE_MOST]), NOTICE_SECONDS
+        led.set_cookie(NOTICE, text, max_age=seconds, path="/", httponly=True, samesite="Strict")
+    return led

@@ -9,15 +9,27 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
-from aiohttp import web
-
 from service.config.address import is_loopback
 from service.config.schema import Config
 from service.http.exchange import Route
 from service.http.serve import Backing
 from service.web import assets
-from service.web.frame import Entry, Frame, Page
-from service.web.visitors import Visitor, Visitors
+from service.web.accounts import AccountPages
+from service.web.board import Board
+from service.web.dead import DeadPages
+from service.web.entrance import Entrance
+from service.web.frame import Entry, Frame
+from service.web.imports import Imports
+from service.web.keys import KeyPages, LinkPages
+from service.web.lines import LinePages
+from service.web.overview import Overview
+from service.web.parcel import OneParcel
+from service.web.parcels import Parcels
+from service.web.settings import Settings
+from service.web.statistics import StatisticsPages
+from service.web.users import UserPages
+from service.web.visitors import Visitors
+from service.web.workers import WorkerPages
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("Overview", "/"),
@@ -42,20 +54,18 @@ def wanted(config: Config, listen: str) -> bool:
 async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     """Open all pages for the `with` block."""
     frame = Frame(Visitors(backing.config, backing.operations.stored.stores), ENTRIES)
-    pages = [*Welcome(frame).pages()]
-    yield [*assets.routes(), *frame.routes(pages)]
-
-
-class Welcome:
-    """The first page."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-
-    def pages(self) -> list[Page]:
-        """Name it."""
-        return [Page("GET", "/", self.show)]
-
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """Show it."""
-        return self._frame.render(request, visitor, "welcome.html")
+    entrance = Entrance(frame)
+    board = Board(backing)
+    pages = [*Overview(frame, board).pages(), *entrance.pages()]
+    pages += [*Settings(frame).pages(), *UserPages(frame).pages()]
+    pages += [*KeyPages(frame).pages(), *LinkPages(frame, backing).pages()]
+    pages += [*LinePages(frame, board).pages(), *WorkerPages(frame, board).pages()]
+    pages += [*DeadPages(frame, board).pages(), *StatisticsPages(frame, board).pages()]
+    pages += AccountPages(frame, board).pages()
+    pages += [*Parcels(frame, backing).pages(), *Imports(frame, backing).pages()]
+    pages += OneParcel(frame, backing).pages()
+    await entrance.announce()
+    try:
+        yield [*assets.routes(), *frame.routes(pages)]
+    finally:
+        await entrance.close()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-WIDTH, HEIGHT, FOOT = 600, 120, 16
+WIDTH, HEIGHT, FOOT = 400, 110, 18
 SPARK_WIDTH, SPARK_HEIGHT = 128, 24
 
 
@@ -31,7 +31,7 @@ def bars(title: str, given: Sequence[Bar]) -> Markup:
     return Markup(
         '<svg class="plot" viewBox="0 0 {width} {height}" role="img" aria-label="{title}">{drawn}'
         '<line class="axis" x1="0" y1="{base}" x2="{width}" y2="{base}"/>'
-        '<text x="0" y="10">{most}</text><text x="0" y="{foot}">{first}</text>'
+        '<text x="0" y="11">{most}</text><text x="0" y="{foot}">{first}</text>'
         '<text x="{width}" y="{foot}" text-anchor="end">{last}</text></svg>'
     ).format(
         width=WIDTH,

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from service.config.schema import Config
 from service.http.exchange import Problem
+from service.http.proxies import Proxies
 from service.operator.audit import Operator, Via
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
@@ -76,6 +77,7 @@ class Visitors:
     ) -> None:
         self.config = config
         self.stores = stores
+        self.proxies = Proxies(config.http)
         self._clock = clock
         self._known: dict[str, tuple[Visitor, float]] = {}
         self._users = False
@@ -86,7 +88,11 @@ class Visitors:
         return self._users
 
     async def of(self, request: web.Request) -> Visitor:
-        """Find who looks."""
+        """Find who looks; a session is nobody's where a proxy says that somebody else looks."""
+        visitor, email = await self._of_session(request), self.proxies.asking(request).email
+        return NOBODY if email and visitor.email != email else visitor
+
+    async def _of_session(self, request: web.Request) -> Visitor:
         text = request.cookies.get(COOKIE, "")
         if not text:
             return NOBODY

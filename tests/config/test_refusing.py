@@ -78,6 +78,9 @@ def test_a_courier_key_that_is_almost_a_setting_is_no_credential(tmp_path: Path)
     assert found.fix == "Did you mean couriers.usps.base_url?"
 
 
+SIGN_UP = '[mail]\nhost = "h"\nsender = "a@b.example"\n[web]\nsign_up = "domain"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "path", "word"),
     [
@@ -120,6 +123,16 @@ def test_a_courier_key_that_is_almost_a_setting_is_no_credential(tmp_path: Path)
         ("[limits]\nlease_seconds = 61.0\n", "limits.lease_seconds", "at most 60"),
         ("[limits.slugs.ups]\nlease_seconds = 59.0\n", "limits.slugs.ups.lease_seconds", "2 x"),
         ("[retry]\ncap_seconds = 5.0\n", "retry.cap_seconds", "retry.first_seconds = 10"),
+        ('[http]\ntrusted_proxies = ["10.0.0.7/8"]\n', "http.trusted_proxies", "zeros behind"),
+        ('[http]\nuser_header = "X-Email"\n', "http.trusted_proxies", "an empty list"),
+        ('[web]\nsign_up = "open"\n', "mail.host", 'web.sign_up = "closed"'),
+        (f'{SIGN_UP}sign_up_account = "main"\n', "web.sign_up_domains", '["example.com"]'),
+        (f'{SIGN_UP}sign_up_domains = ["a.example"]\n', "web.sign_up_account", "account list"),
+        (
+            f'{SIGN_UP}sign_up_account = "main"\nsign_up_domains = ["A.example"]\n',
+            "web.sign_up_domains",
+            "small letters",
+        ),
         ('[couriers.usps]\nclient_id = "a\\nb"\n', "couriers.usps.client_id", "line break"),
         ('[couriers.usps]\nbase_url = "http://h:0"\n', "couriers.usps.base_url", "https://"),
         ('[couriers.usps]\nbase_url = "http://a\\\\b"\n', "couriers.usps.base_url", "https://"),
@@ -276,3 +289,17 @@ def test_every_complaint_ends_with_what_to_write(tmp_path: Path) -> None:
 )
 def test_no_complaint_quotes_a_password(tmp_path: Path, text: str) -> None:
     assert "hunter22" not in str(problem(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("TRACKER_REDIS_URL", "TRACKER_REDIS__URL"),
+        ("TRACKER_LIMITS_PER_SECOND", "TRACKER_LIMITS__PER_SECOND"),
+        ("TRACKER_COURIERS_USPS_CLIENT_ID", "TRACKER_COURIERS__USPS__CLIENT_ID"),
+    ],
+)
+def test_one_underscore_in_the_place_of_two_is_named(tmp_path: Path, name: str, meant: str) -> None:
+    found = problem(tmp_path, **{name: "3"})
+
+    assert found.fix == f"Did you mean {meant}?"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from command_line import Run
 
+from service import PROGRAM
 from service.operator.keys import digest
 
 PUBLIC_KEY = """\
@@ -46,7 +47,7 @@ def test_a_list_without_keys_says_so_and_how_one_is_made(run: Run) -> None:
     )
     of_none = run("key", "list", "nope")
 
-    made = "`python worker.py key add {} --scope ingest` makes one"
+    made = f"`{PROGRAM} key add {{}} --scope ingest` makes one"
     assert every.lines == [f"there are no keys; {made.format('main')}"]
     assert of_one.lines == [f"shop has no keys; {made.format('shop')}"]
     assert (for_machines.out, every.code, of_one.code, for_machines.code) == ("", 0, 0, 0)
@@ -116,6 +117,12 @@ def test_alerts_of_an_account_go_where_it_says(run: Run, collections: Any, accou
     assert "orders@shop.example" in run("account", "list").out
     assert run("account", "set", account, "alerts=none").code == 0
     assert collections.accounts.find_one({"_id": account})["alerts"] == ""
+
+
+def test_a_test_mail_needs_a_server_that_takes_mails(run: Run) -> None:
+    done = run("account", "test-mail", "main")
+
+    assert (done.code, "[mail] host names no server" in done.err) == (2, True)
 
 
 def test_alerts_go_to_a_mailbox_of_an_account_that_is_there(run: Run) -> None:

@@ -246,6 +246,7 @@ def test_the_demo_shows_progress_from_its_start_and_ends_on_ctrl_c() -> None:
     with closing(Terminal()) as terminal:
         terminal.await_shown("Starting the servers")
         terminal.await_shown("mongod")
+        terminal.await_shown("Look at it: http://127.0.0.1:")
         terminal.await_shown("starts/s")
         terminal.press(b"\x03")
         terminal.await_shown("Interrupted. Servers and workers are stopped")

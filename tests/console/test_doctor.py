@@ -55,7 +55,7 @@ def test_doctor_explains_servers_and_credentials(run: Run, monkeypatch: pytest.M
     monkeypatch.setenv("TRACKER_COURIERS__USPS__CLIENT_ID", "hunter22-id")
     monkeypatch.setenv("TRACKER_COURIERS__USPS__CLIENT_SECRT", "hunter22-secret")
     done = run("doctor")
-    assert done.code == 0
+    assert done.code == 1
     assert "usps needs TRACKER_COURIERS__USPS__CLIENT_SECRET" in done.out
     assert "hunter22" not in done.out
     (told,) = run("doctor", "--json").json
@@ -63,8 +63,13 @@ def test_doctor_explains_servers_and_credentials(run: Run, monkeypatch: pytest.M
     assert (usps["missing"], usps["unused"]) == (["client_secret"], ["client_secrt"])
     (row,) = [line for line in done.lines if line.startswith("usps  ")]
     assert "missing: client_secret; not read: client_secrt" in row
-    at = done.lines.index("usps does not read [couriers.usps] client_secrt")
+    at = done.lines.index("BAD   settings: usps does not read [couriers.usps] client_secrt")
     assert done.lines[at + 1].strip() == "-> Did you mean client_secret?"
+    assert not any(line.startswith("fedex") for line in done.lines)
+    assert run("check").code == 1
+    alone = run("doctor", "usps")
+    assert alone.code == 1
+    assert "usps needs TRACKER_COURIERS__USPS__CLIENT_SECRET" in alone.out
     assert {each["server"] for each in told["findings"]} >= {"Redis", "MongoDB", "program"}
 
 

@@ -59,7 +59,10 @@ for verb in {["", *VERBS]}:
 @pytest.mark.parametrize("verb", ["", *VERBS])
 def test_help_imports_nothing_heavy(verb: str, loaded_by_help: dict[str, set[str]]) -> None:
     assert "argparse" in loaded_by_help[verb]
-    assert not (HEAVY - ({"msgspec"} if verb == "config" else set())) & loaded_by_help[verb]
+    assert (
+        not (HEAVY - ({"msgspec"} if verb in {"config", "completion"} else set()))
+        & loaded_by_help[verb]
+    )
 
 
 def test_the_parent_process_loads_no_server_and_no_couriers_code() -> None:
@@ -187,13 +190,13 @@ def typed(command: str) -> subprocess.CompletedProcess[str]:
 
 def test_an_output_that_takes_nothing_is_told_in_a_line() -> None:
     done = typed("config show > /dev/full")
-    told = "worker.py: standard output: No space left on device\n"
+    told = "tracker: standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, told)
 
 
 def test_closed_inputs_and_outputs_are_empty_ones() -> None:
     done = typed("put usps <&- >&-")
-    told = "worker.py: standard input holds no request: give it one number per line\n"
+    told = "tracker: standard input holds no request: give it one number per line\n"
     assert (done.returncode, done.stderr) == (2, told)
     done = typed("config show >&-")
     assert (done.returncode, done.stderr) == (0, "")
@@ -348,8 +351,8 @@ def test_every_verb_tells_all_wrong_values_and_does_nothing(
     assert (done.code, done.out) == (2, "")
     told = [line.split(" (")[0] for line in done.err.splitlines()]
     assert told == [
-        "worker.py: couriers.upps.client_id",
-        "worker.py: limits.per_second",
+        "tracker: couriers.upps.client_id",
+        "tracker: limits.per_second",
     ]
     assert all(line.endswith((".", "?")) for line in done.err.splitlines())
 

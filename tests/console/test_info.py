@@ -25,6 +25,7 @@ from rich.console import Console
 
 from limits import connect
 from limits.admin.snapshot import LineSnapshot
+from service import PROGRAM
 from service.console.drawing import drawn
 from service.console.info import CODES_SHOWN_MOST
 from service.console.wording import reason
@@ -350,7 +351,7 @@ def test_info_names_it_and_says_what_to_do(run: Run) -> None:
     assert shown.lines[0] == (
         "pigeon-post is not configured any more, and 3 numbers wait for it. Configure it again "
         "([couriers.pigeon-post]), and they go on; or end them: "
-        "python worker.py cancel --slug pigeon-post"
+        f"{PROGRAM} cancel --slug pigeon-post"
     )
     assert look["worries"] == [shown.lines[0]]
     assert [each["bound_by"] for each in look["couriers"]] == ["not_configured"]

@@ -13,6 +13,7 @@ import pytest
 import redis
 from command_line import Run
 
+from service import PROGRAM
 from service.config.schema import Config
 from service.operator import audit, connections
 from tracking.errors import LimitsDown, ResultsDown
@@ -89,7 +90,7 @@ def test_info_and_show_name_who_paused_it_why_and_what_resumes_it(
     assert told["paused_note"] == "they move house"
     shown = run("show", "usps", NUMBER)
     assert "paused by hand (they move house), until " in shown.out
-    assert "`python worker.py resume usps` lets it go on" in shown.out
+    assert f"`{PROGRAM} resume usps` lets it go on" in shown.out
 
 
 @pytest.mark.parametrize("held", ["calls_paused", "calls_brake"])
@@ -105,14 +106,14 @@ def test_of_a_courier_without_credentials_nobody_is_sent_to_resume(
     info, shown = run("info"), run("show", "usps", NUMBER)
 
     assert "no_credentials" in info.out
-    assert "`python worker.py doctor` names them" in info.out
-    assert "`python worker.py doctor` names them; set them, then restart the workers" in shown.out
+    assert f"`{PROGRAM} doctor` names them" in info.out
+    assert f"`{PROGRAM} doctor` names them; set them, then restart the workers" in shown.out
     assert "resume" not in info.out + shown.out
     store.set("calls_paused:gls", "auth_failed")
     store.sadd("wait_slugs", "gls")
     both = run("info").out
     assert "resume SLUG" in both
-    assert "`python worker.py doctor` names them" in both
+    assert f"`{PROGRAM} doctor` names them" in both
 
 
 def test_who_resumes_a_courier_without_credentials_hears_what_it_needs(

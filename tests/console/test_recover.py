@@ -125,7 +125,7 @@ def test_what_is_no_request_is_named_and_left_out(run: Run, tube: greenstalk.Cli
 
 def test_an_output_without_a_spooled_request_is_told(offline: Run) -> None:
     done = offline("recover", stdin=LOGGED.decode())
-    assert (done.code, done.err) == (0, "worker.py: no spooled request stands there\n")
+    assert (done.code, done.err) == (0, "tracker: no spooled request stands there\n")
 
 
 def test_at_a_terminal_it_asks_for_a_file(offline: Run) -> None:
@@ -198,7 +198,7 @@ def test_what_redis_lost_is_put_under_its_id_as_often_as_one_asks(
         done = run("recover", "--redis")
 
         assert (done.code, done.lines) == (0, ["order-1  usps 94001"])
-        assert done.err == "worker.py: 1 of 1 open requests were put, 0 had ended\n"
+        assert done.err == "tracker: 1 of 1 open requests were put, 0 had ended\n"
         (job,) = bodies(tube)
         assert job["payload"] == {"slug": "usps", "number": "94001", "id": "order-1"}
     assert left(collections) == ["order-1"]

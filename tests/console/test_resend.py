@@ -155,7 +155,7 @@ def test_nothing_dead_is_a_negative_finding_that_tells_what_there_is(
     dead(collections, "a")
     other = run("resend", "--reason", "courier_dwn", "--yes")
 
-    assert (none.code, none.err) == (1, "worker.py: no dead request fits this; there are none\n")
+    assert (none.code, none.err) == (1, "tracker: no dead request fits this; there are none\n")
     assert none.lines == ["would resend 0 requests; nothing was put"]
     assert other.code == 1
     assert "there are courier_down: 1; `dead list` shows them" in other.err

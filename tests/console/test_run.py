@@ -258,7 +258,7 @@ def test_an_address_that_somebody_has_is_told(
     assert done.code == 2
     assert done.lines == []
     assert done.err == (
-        f"worker.py: ingest.listen: cannot listen at {address} (Address already in use). "
+        f"tracker: ingest.listen: cannot listen at {address} (Address already in use). "
         "Stop what listens there, or set another address\n"
     )
 

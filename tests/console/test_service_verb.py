@@ -9,6 +9,7 @@ import pytest
 from command_line import Run
 from webhook_ground import KEY, set_state, store_attempt, store_delivery, store_service, stored
 
+from service import PROGRAM
 from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.service import ServiceState
@@ -110,9 +111,7 @@ def test_services_are_listed_and_an_empty_list_says_how_one_is_made(
 
     done = run("service", "list")
 
-    assert nothing.lines == [
-        "main has no services; `python worker.py service add NAME URL` makes one"
-    ]
+    assert nothing.lines == [f"main has no services; `{PROGRAM} service add NAME URL` makes one"]
     assert [line.split()[0] for line in done.lines] == ["service", "bills", "orders"]
     assert "https://bills.example/hooks" in done.out
     assert [each["name"] for each in run("service", "list", "--json").json] == ["bills", "orders"]

@@ -11,6 +11,8 @@ import pytest
 import redis
 from command_line import Run
 
+from service import PROGRAM
+
 NUMBER = "9405903699300184125060"
 
 
@@ -259,9 +261,7 @@ def test_show_tells_of_one_request_where_it_waits_and_what_keeps_it(
     assert look["couriers"][0]["last_starts_seconds"] == pytest.approx(seconds * 1.02)
 
 
-RECORDED = (
-    "  recorded    2026-03-01 12:00:00 UTC; `python worker.py resend --id order-1` asks again"
-)
+RECORDED = f"  recorded    2026-03-01 12:00:00 UTC; `{PROGRAM} resend --id order-1` asks again"
 
 
 def refused(at: dt.datetime, reason: str) -> dict[str, Any]:

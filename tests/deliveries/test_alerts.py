@@ -156,7 +156,7 @@ async def test_people_and_the_other_services_hear_at_once_of_a_disabled_service(
     text = mail.get_content()
     assert mail["Subject"] == "Webhook service orders is disabled"
     assert "it answered 410 Gone" in text
-    assert "service set orders state=active" in text
+    assert "service resume orders" in text
     assert told == [(EventName.SERVICE_DISABLED, "orders")]
 
 

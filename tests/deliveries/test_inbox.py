@@ -174,14 +174,14 @@ async def test_what_was_kept_long_enough_goes_with_its_body_and_its_attempts(sto
 
 async def test_an_account_may_have_its_requests_kept_for_ninety_days(store: Store) -> None:
     add_account(store, SHOP)
-    set_inbox_keep_days(store, SHOP, 90)
+    set_inbox_keep_days(store, WHO, SHOP, 90)
     theirs, ours = store_relay(store, account=SHOP), store_relay(store)
     kept, _, _ = old(store, theirs, 89), old(store, theirs, 91), old(store, ours, 31)
 
     await Purge(store, Names(""), (), bool).look()
     assert [each["_id"] for each in store.deliveries.find()] == [kept.id]
 
-    set_inbox_keep_days(store, SHOP, None)
+    set_inbox_keep_days(store, WHO, SHOP, None)
     await Purge(store, Names(""), (), bool).look()
     assert counts(store) == [0, 0, 0]
 
@@ -211,7 +211,7 @@ async def test_a_purge_goes_in_batches_and_looks_at_nothing_that_stays(
     monkeypatch.setattr(retention, "BATCH_SIZE", 3)
     make_indexes(store.deliveries, indexes_for(Names(""))["deliveries"])
     add_account(store, SHOP)
-    set_inbox_keep_days(store, SHOP, 90)
+    set_inbox_keep_days(store, WHO, SHOP, 90)
     theirs, ours = store_relay(store, account=SHOP), store_relay(store)
     for number in range(40):
         old(store, theirs, 60 + number / 10)
@@ -257,7 +257,7 @@ def test_what_a_removed_account_had_ends_and_is_purged(
     config: Config, stores: Collections, ours: Services
 ) -> None:
     add_account(stores, SHOP)
-    set_inbox_keep_days(stores, SHOP, 90)
+    set_inbox_keep_days(stores, WHO, SHOP, 90)
     relay = store_relay(stores, account=SHOP)
     made = old(stores, relay, state=DeliveryState.OPEN, ended_at=None)
     old(stores, relay, 40)

@@ -13,7 +13,7 @@ from msgspec import structs
 from post_office import SHOP, Post, serving, waiting_mails
 
 from service.config.schema import Mail
-from service.worker.deliveries.mail import GIVE_UP_AFTER, Mailer, write_mail
+from service.worker.deliveries.mail import GIVE_UP_AFTER, LINKS, Mailer, write_mail
 from service.worker.results.connection import Store
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
@@ -89,6 +89,18 @@ async def test_a_mail_that_is_written_twice_is_sent_once_and_names_itself(
     assert (mail["From"], mail["To"]) == ("tracker@tracker.example", SHOP)
     assert mail["Auto-Submitted"] == "auto-generated"
     assert (mail.get_content_type(), mail.get_content()) == ("text/plain", "Text\r\n")
+
+
+async def test_the_link_in_a_mail_is_not_kept_once_it_is_sent(
+    store: Store, smtp: Mail, post: Post
+) -> None:
+    write(store, f"{LINKS}one")
+
+    await Mailer(store, smtp).look()
+
+    assert post.mails[0].get_content() == "Text\r\n"
+    [kept] = store.mails.find()
+    assert (kept["text"], kept["error"]) == ("", "")
 
 
 @pytest.mark.filterwarnings("ignore:.*AUTH.*TLS")  # the server's: it is on loopback

@@ -18,7 +18,7 @@ DEADLINE = 30.0
 DEMO = "worker.py demo"
 WORKER_PROCESS = "run --child"
 SITE = "devstack.site"
-DOOR = "worker.py --config /dev/null ingest"
+DOOR = "worker.py --config /dev/null api"
 
 
 class Command:

@@ -44,7 +44,7 @@ def _is_wrong(command: str) -> bool:
     # The second word is a verb only below these, else an argument.
     verb = words[
         : 2
-        if words[0] in {"account", "config", "dead", "delivery", "inbox", "key", "service"}
+        if words[0] in {"account", "config", "dead", "delivery", "inbox", "key", "service", "user"}
         else 1
     ]
     shown = _help(*verb)

@@ -24,7 +24,7 @@ from devstack.servers import Server
 from service.config.load import load
 from service.config.schema import Http
 from service.http.application import application
-from service.http.backend.door import REQUESTS, Door, Note, Tube
+from service.http.backend.door import REQUESTS, Door, Insist, Note, Tube
 from service.http.callers import Callers
 from service.operator.catalogue import Catalogue
 from service.operator.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
@@ -144,7 +144,11 @@ class FixedKeys:
 
 @asynccontextmanager
 async def serving(
-    spool: Path, *servers: Server | str, callers: Callers | None = None, hosts: tuple[str, ...] = ()
+    spool: Path,
+    *servers: Server | str,
+    callers: Callers | None = None,
+    hosts: tuple[str, ...] = (),
+    insist: Insist | None = None,
 ) -> AsyncIterator[Client]:
     callers = callers or Callers(FixedKeys(), 1_000.0)
     async with (
@@ -153,6 +157,7 @@ async def serving(
             TestServer(application(door, CATALOGUE, callers, Http(hosts=hosts)))
         ) as client,
     ):
+        door.insist = insist
         yield client
 
 

@@ -45,6 +45,7 @@ from service.operator.accounts import (
 from service.operator.accounts import (
     keys as kept_keys,
 )
+from service.operator.audit import Operator, Via
 from service.operator.connections import collections_of
 from service.operator.keys import PREFIX_CHARACTERS, Keys, Scope, make_key
 from service.worker.tubes.envelope import decode_request
@@ -82,7 +83,7 @@ async def keyring(config: Config, file: Path) -> AsyncIterator[Keyring]:
 
 def made_in(ground: Ground) -> str:
     with collections_of(ground.config) as stores:
-        return add_key(stores, MAIN, [Scope.INGEST]).text
+        return add_key(stores, Operator(), MAIN, [Scope.INGEST]).text
 
 
 async def test_a_key_is_known_after_the_next_look_and_a_revoked_one_is_not(ground: Ground) -> None:
@@ -96,7 +97,7 @@ async def test_a_key_is_known_after_the_next_look_and_a_revoked_one_is_not(groun
         assert (found.account, found.scopes) == (MAIN, (Scope.INGEST,))
 
         with collections_of(ground.config) as stores:
-            revoke_key(stores, key[:PREFIX_CHARACTERS])
+            revoke_key(stores, Operator(), key[:PREFIX_CHARACTERS])
         await ring.look()
 
         assert ring.find(key) is None
@@ -132,7 +133,7 @@ async def test_a_file_that_cannot_be_written_keeps_no_revoked_key_alive(ground: 
             await ring.look()
         assert ring.find(key)
         with collections_of(ground.config) as stores:
-            revoke_key(stores, key[:PREFIX_CHARACTERS])
+            revoke_key(stores, Operator(), key[:PREFIX_CHARACTERS])
         with pytest.raises(KeysDown):
             await ring.look()
         assert ring.find(key) is None
@@ -204,7 +205,7 @@ def test_a_key_that_is_made_while_its_account_is_removed_opens_nothing(
         while_it_is_made(monkeypatch, lambda: remove_account(stores, shop))
 
         with pytest.raises(NotDone, match="no account shop"):
-            add_key(stores, shop, [Scope.READ])
+            add_key(stores, Operator(), shop, [Scope.READ])
 
         assert all(each.ends_at is not None for each in kept_keys(stores, shop))
 
@@ -213,13 +214,34 @@ def test_a_key_that_is_revoked_while_it_is_rotated_has_no_successor(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with collections_of(ground.config) as stores:
-        prefix = add_key(stores, MAIN, [Scope.READ]).text[:PREFIX_CHARACTERS]
-        while_it_is_made(monkeypatch, lambda: revoke_key(stores, prefix))
+        prefix = add_key(stores, Operator(), MAIN, [Scope.READ]).text[:PREFIX_CHARACTERS]
+        while_it_is_made(monkeypatch, lambda: revoke_key(stores, Operator(), prefix))
 
         with pytest.raises(NotDone, match="has ended"):
-            rotate_key(stores, prefix, 60.0)
+            rotate_key(stores, Operator(), prefix, 60.0)
 
         assert all(each.ends_at is not None for each in kept_keys(stores, MAIN))
+
+
+def test_an_owner_ends_and_rotates_the_own_account_s_keys_alone_and_is_recorded(
+    ground: Ground,
+) -> None:
+    owner = Operator(account=Account("shop"), via=Via.WEB, user="owner@shop.example")
+    with collections_of(ground.config) as stores:
+        add_account(stores, Account("shop"))
+        theirs = add_key(stores, Operator(), MAIN, [Scope.READ]).text[:PREFIX_CHARACTERS]
+        own = add_key(stores, owner, owner.account, [Scope.READ]).text[:PREFIX_CHARACTERS]
+
+        with pytest.raises(NotDone, match="there is no key"):
+            revoke_key(stores, owner, theirs)
+        with pytest.raises(NotDone, match="there is no key"):
+            rotate_key(stores, owner, theirs, 60.0)
+        revoke_key(stores, owner, own)
+
+        assert all(each.ends_at is None for each in kept_keys(stores, MAIN))
+        acts = stores.audit.find({"user": owner.user}).sort("_id")
+        recorded = ["key add", "key revoke", "key rotate", "key revoke"]
+        assert [each["act"] for each in acts] == recorded
 
 
 @pytest.fixture

@@ -67,6 +67,33 @@ async def test_every_member_of_a_payload_reaches_the_job_and_no_other(
     assert (request.id, request.max_age, request.traceparent) == ("order-7", 0.0, traced)
 
 
+async def test_a_member_that_means_nothing_is_named_with_the_one_that_was_meant(
+    client: Client,
+) -> None:
+    alone = await (await post(client, USPS | {"max_aeg": 0, "colour": "red"})).json()
+    several = await (await post(client, [USPS, USPS | {"orgin": "MANUAL"}])).json()
+
+    assert alone["ignored"] == [
+        {"name": "colour", "did_you_mean": None},
+        {"name": "max_aeg", "did_you_mean": "max_age"},
+    ]
+    assert several["ignored"] == [{"name": "orgin", "did_you_mean": "origin"}]
+
+
+async def test_without_a_slug_the_one_courier_is_found_that_has_such_numbers(
+    client: Client, beanstalkd: Server
+) -> None:
+    taken = await (await post(client, {"number": USPS["number"]})).json()
+    several = await refused(await post(client, {"number": "400123456789"}), 422)
+    nobody = await refused(await post(client, {"number": "HELLO-WORLD"}), 422)
+
+    assert taken["slug"] == "usps"
+    assert [each["slug"] for each in payloads(beanstalkd)] == ["usps"]
+    assert several["reason"] == nobody["reason"] == "no_slug"
+    assert "name the courier as `slug`: it may be of " in several["detail"]
+    assert "no courier's numbers look like this one" in nobody["detail"]
+
+
 async def test_a_trace_that_is_none_does_not_travel(client: Client, beanstalkd: Server) -> None:
     await post(client, USPS, traceparent="x" * 5_000)
 

@@ -29,7 +29,7 @@ from tracking.call import Admission, Call, Ended, Granted, Parked, Setback, Take
 from tracking.errors import ResultsDown
 from tracking.line import TRACKING, Brake
 from tracking.operation import State
-from tracking.request import Number, Slug, TrackingRequest
+from tracking.request import Account, Number, Slug, TrackingRequest
 from tracking.tally import tally_of
 
 USPS = Slug("usps")
@@ -156,10 +156,17 @@ class Shelf:
     rules: Rules = FAST
     revision: int = 0
     is_away: bool = False
+    quotas: dict[Account, int] = field(default_factory=dict)
 
     def change(self, **limits: int | None) -> int:
         """Set limits; returns the revision, of which Redis has still to hear."""
         self.rules = replace(self.rules, **limits)  # type: ignore[arg-type]
+        self.revision += 1
+        return self.revision
+
+    def ration(self, **quotas: int) -> int:
+        """Set the calls a day of accounts, and take back all others; returns the revision."""
+        self.quotas = {Account(account): calls for account, calls in quotas.items()}
         self.revision += 1
         return self.revision
 
@@ -176,7 +183,7 @@ class Book(RuleBook):
             raise ResultsDown("MongoDB is away")
         self._plain = self._shelf.rules
         self.learned += 1
-        return Changes(self._shelf.revision)
+        return Changes(self._shelf.revision, quotas=dict(self._shelf.quotas))
 
 
 Hire = Callable[..., Awaitable[Worker]]

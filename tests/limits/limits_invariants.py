@@ -12,14 +12,23 @@ from typing import Any
 from limits_bench import KEYS, asked
 from redis import Redis
 
-from limits.keys import ACCOUNTS, EVENTS, MEASURED, REVISION, TO_ARCHIVE, write_setback
+from limits.keys import (
+    ACCOUNT_CALLS,
+    ACCOUNT_QUOTAS,
+    ACCOUNTS,
+    EVENTS,
+    MEASURED,
+    REVISION,
+    TO_ARCHIVE,
+    write_setback,
+)
 from limits.rules import Rules
 from tracking.call import Setback
 from tracking.line import TRACKING
 from tracking.request import MAIN, TrackingRequest, account_and_id, number_and_account
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
-DAY_MS = 86_400_000
+DAY_SECONDS, DAY_MS = 86_400, 86_400_000
 INLINE = 16
 
 LIVES_AT_MOST_MS = {
@@ -28,7 +37,7 @@ LIVES_AT_MOST_MS = {
     KEYS.calls_leases: 60_000,
     KEYS.call_starts: 2_250,
     KEYS.wait_drainer: 35_000,
-    KEYS.wait_list_activated: DAY_MS,
+    KEYS.wait_list_activated: DAY_MS + 10_000,
     KEYS.calls_paused: DAY_MS,
     KEYS.calls_brake: DAY_MS + 3_600_000,
     KEYS.calls_hour: 7_201_150,
@@ -52,6 +61,7 @@ NEVER_EXPIRES = {
     MEASURED,
     TO_ARCHIVE,
     ACCOUNTS,
+    ACCOUNT_QUOTAS,
     "tracking:stats:successes",
     "tracking:stats:errors",
     "tracking:stats:slugs",
@@ -242,6 +252,30 @@ def only_who_may_waits_for_company(redis: Redis, rules: Rules, reply: list[Any])
         if not record.get("auto"):
             assert now_us < record["since"] * 1000 + MANUAL_US, (number, record)
             assert not int(ask) or int(ask) <= record["since"] * 1000 + MANUAL_US, (number, record)
+
+
+def no_account_has_more_calls_than_its_quota(redis: Redis) -> None:
+    """Each that runs is counted, once for each account in it."""
+    allowed, today = redis.hgetall(ACCOUNT_QUOTAS), redis.time()[0] // DAY_SECONDS * DAY_SECONDS
+    charged = [
+        (number_and_account(record["n"])[1], lead_of(call_id))
+        for call_id, record in take_snapshot(redis).flying.items()
+        if record.get("quota") and int(record["granted"]) >= today * 1_000_000
+    ]
+    assert len(set(charged)) == len(charged), "a call is counted twice for an account"
+    running = Counter(str(account) for account, _ in charged)
+    used = {account: int(calls) for account, calls in redis.hgetall(ACCOUNT_CALLS).items()}
+    for account in {*used, *running}:
+        most = int(allowed.get(account, used.get(account, 0)))
+        assert running[account] <= used.get(account, 0) <= most, (account, used, allowed, running)
+
+
+def a_day_goes_by(redis: Redis) -> None:
+    """Calls that run are of yesterday, and those of today are counted from none on."""
+    redis.delete(ACCOUNT_CALLS)
+    for call_id, record in take_snapshot(redis).flying.items():
+        record["granted"] = f"{int(record['granted']) - DAY_SECONDS * 1_000_000}"
+        redis.hset(KEYS.wait_inflight, call_id, json.dumps(record))
 
 
 def left(redis: Redis) -> list[str]:

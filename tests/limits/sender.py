@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 from limits_bench import KEYS
 from redis import Redis
 
-from limits.keys import write_rules
+from limits.keys import ACCOUNT_QUOTAS, write_rules
 from limits.rules import Rules
 from limits.script_file import BATCH, load
 
@@ -38,7 +38,8 @@ def written(steps: Sequence[Step], worker: str, rules: Rules = RULES) -> list[An
     """Keys and arguments of one script of all these steps (lua/lib/batch.lua)."""
     widths = {step.name: 2 + len(step.args) for step in steps}
     kinds = " ".join(f"{name} {width}" for name, width in widths.items())
-    same = {"epoch": EPOCH, "token": worker, "deaths": 2, "revision": 0, "max_age_ms": 30_000}
+    same: dict[str, object] = {"epoch": EPOCH, "token": worker, "deaths": 2, "revision": 0}
+    same |= {"max_age_ms": 30_000, "rationed": True}
     which = list(widths)
     values = [each for step in steps for each in (which.index(step.name), "[]", *step.args)]
     return [1, KEYS.wait_list, 0, 1, kinds, write_rules(rules, same), 1, *values]
@@ -57,6 +58,7 @@ class Sender(RuleBasedStateMachine):
         self.redis = Redis.from_url(url, decode_responses=True)
         self.redis.flushdb()
         self.redis.set(KEYS.epoch, f"{EPOCH} 0")
+        self.redis.hset(ACCOUNT_QUOTAS, "!", 0)
         self.rules = RULES
         self.leaps: list[tuple[str, str]] = []
         self.together = together

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 from limits_bench import KEYS, NO_PLACES, verdict
 from limits_invariants import (
+    a_day_goes_by,
     accounts_are_apart,
     all_came_earlier,
     asking,
@@ -20,6 +21,7 @@ from limits_invariants import (
     ended,
     lead_of,
     left,
+    no_account_has_more_calls_than_its_quota,
     only_who_may_waits_for_company,
     places_of,
     pushed_wait,
@@ -31,7 +33,7 @@ from limits_invariants import (
 from sender import Reply, Sender, Step, written
 from walk_answers import said_in, verdict_by
 
-from limits.keys import WORKERS, write_request
+from limits.keys import ACCOUNT_CALLS, ACCOUNT_QUOTAS, WORKERS, write_request
 from tracking.call import NO_ROOM
 from tracking.operation import number_of
 from tracking.request import MAIN, Origin
@@ -267,6 +269,25 @@ class Walk(Sender):
     def the_rules_are_changed(self, most: int) -> None:
         self.answer_together(most)
 
+    @initialize(quotas=st.lists(st.sampled_from([None, None, 1, 2, 4]), min_size=3, max_size=3))
+    def some_accounts_may_have_so_many_calls_a_day(self, quotas: list[int | None]) -> None:
+        for account, calls in zip((MAIN, "shop", "other"), quotas, strict=True):
+            if calls is not None:
+                self.redis.hset(ACCOUNT_QUOTAS, account, calls)
+
+    @rule(account=st.sampled_from([MAIN, "shop", "other"]), calls=st.integers(0, 2))
+    def an_account_may_have_so_many_calls_more(self, account: str, calls: int) -> None:
+        self.flush()
+        used = int(self.redis.hget(ACCOUNT_CALLS, account) or 0)
+        self.redis.hset(ACCOUNT_QUOTAS, account, max(1, used + calls))
+        self.run("wake", account, 0)
+
+    @rule()
+    def the_next_day_begins(self) -> None:
+        self.flush()
+        a_day_goes_by(self.redis)
+        self.a_minute_goes_by()
+
     @rule(sent=SENT)
     def sweep(self, sent: int) -> None:
         self.ask(Step("sweep", (self.new("s"),), self.bury_all), sent=sent)
@@ -403,12 +424,14 @@ class Walk(Sender):
     @invariant()
     def all_is_as_it_must_be(self) -> None:
         accounts_are_apart(self.redis)
+        no_account_has_more_calls_than_its_quota(self.redis)
         check(self.redis, self.rules, self.by_hand, flag_until=self.flag_until)
 
     def teardown(self) -> None:
         """Once quiet: nobody waits, nothing runs, and everything that was asked for has ended."""
         self.together = 1
         self.flush()
+        self.redis.hdel(ACCOUNT_QUOTAS, MAIN, "shop", "other")
         for _ in range(200):
             if not (self.calls or left(self.redis)):
                 break

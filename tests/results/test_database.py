@@ -133,4 +133,4 @@ async def test_preparing_twice_changes_nothing(store: Store) -> None:
     await store.prepare()
 
     assert indexes() == before
-    assert "active_1_slug_1_check_pace_1_next_check_at_1" in before["tracking"]
+    assert "active_1_slug_1_check_pace_1_next_check_at_1__id_1" in before["tracking"]

@@ -26,12 +26,15 @@ from service.worker.results.queries import (
     Search,
     are_more_due,
     checks_behind,
+    count_in_time,
+    delivered_since,
     due_for_check,
     due_slugs,
     early_for_check,
     early_of,
     find_tracking,
     oldest_of,
+    overdue,
     paces_of,
     put_off_checks,
     slugs_with_due,
@@ -39,7 +42,7 @@ from service.worker.results.queries import (
 from service.worker.results.recheck_policy import Pace
 from service.worker.results.trackings import Trackings
 from tracking.checkpoint import Tracking
-from tracking.request import Number, Slug
+from tracking.request import MAIN, Account, Number, Slug
 
 
 async def test_one_parcel_is_found_by_slug_and_number(store: Store, trackings: Trackings) -> None:
@@ -197,3 +200,44 @@ async def test_how_far_checks_are_behind_is_counted_out_of_the_index_alone(
     told = str(explained(store, asked))
     assert "DISTINCT_SCAN" in told
     assert "'totalDocsExamined': 0" in told
+
+
+@pytest.mark.parametrize("account", [MAIN, Account("shop")])
+async def test_what_was_delivered_today_and_what_is_overdue_is_counted_by_indexes(
+    store: Store, account: Account
+) -> None:
+    await store.prepare()
+    before, today, own = START - hours(30), START - hours(2), {"updated_at": START}
+    own |= {} if account == MAIN else {"account": account}
+    done, waits = {"tag": "Delivered", "active": False}, {"tag": "InTransit", "active": True}
+    kept: list[Document] = [
+        done | {"delivered_at_utc": before},
+        done | {"delivered_at_utc": today},
+        done | {"delivered_at_utc": None},
+        done | {"delivered_at_utc": today, "account": "other"},
+        done | {"delivered_at_utc": None, "updated_at": before},
+        waits | {"expected_delivery": f"{before:%Y-%m-%d}T18:00:00+08:00"},
+        waits | {"expected_delivery": f"{START:%Y-%m-%d}"},
+        waits | {"expected_delivery": "as soon as can be"},
+        waits | {"expected_delivery": None},
+        waits | {"expected_delivery": f"{before:%Y-%m-%d}", "active": False},
+        waits | {"expected_delivery": f"{before:%Y-%m-%d}", "account": "other"},
+    ]
+    store.tracking.insert_many([{**own, "_id": f"n{n}", **each} for n, each in enumerate(kept)])
+
+    asked = delivered_since(account, today), overdue(account, START)
+
+    assert [count_in_time(store.tracking, each) for each in asked] == [2, 1]
+    assert count_in_time(store.tracking, asked[0], most=1) == 1
+    for each in asked:
+        plan = explained(store, {"find": "tracking", "filter": each})
+        assert "COLLSCAN" not in str(plan)
+        assert plan["executionStats"]["totalDocsExamined"] <= 3
+
+
+async def test_a_count_that_takes_too_long_is_none(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "COUNT_SECONDS", 1e-6)
+
+    assert count_in_time(store.tracking, overdue(MAIN, START)) is None

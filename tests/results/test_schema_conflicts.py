@@ -68,11 +68,11 @@ async def test_an_index_that_is_in_the_way_is_named_with_the_command_that_drops_
 async def test_an_index_that_has_the_name_of_one_of_the_workers_is_named(
     store: Store, bucket: Database[Any]
 ) -> None:
-    bucket["tracking"].create_index([("signed_by", 1)], name="tag_1_slug_1")
+    bucket["tracking"].create_index([("signed_by", 1)], name="updated_at_1__id_1")
 
     (told,) = look(bucket)
 
-    assert "tag_1_slug_1" in told.what
+    assert "updated_at_1__id_1" in told.what
     do_what_it_says(bucket, told.fix)
     await store.prepare()
 
@@ -83,11 +83,11 @@ async def test_an_index_that_does_the_same_under_another_name_is_used(
     await store.prepare()
     tracking: Collection[Any] = bucket["tracking"]
     (due,) = [each for each in tracking.list_indexes() if "next_check_at" in each["key"]]
-    for name in (due["name"], "tag_1_slug_1"):
+    for name in (due["name"], "updated_at_1__id_1"):
         tracking.drop_index(name)
     partial = due["partialFilterExpression"]
     tracking.create_index(list(due["key"].items()), name="due", partialFilterExpression=partial)
-    tracking.create_index([("tag", 1), ("slug", 1)], name="tags", unique=False)
+    tracking.create_index([("updated_at", 1), ("_id", 1)], name="changes", unique=False)
     before = tracking.index_information()
 
     assert look(bucket) == []

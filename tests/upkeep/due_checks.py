@@ -14,12 +14,13 @@ from service.worker.results.database import Document
 from service.worker.tubes.envelope import REQUESTS_TUBE
 from service.worker.upkeep import recheck
 from tracking.errors import LimitsBroken
-from tracking.request import Slug
+from tracking.request import Account, Slug
 
 USPS, UPS = Slug("usps"), Slug("ups")
 NUMBER = "9405903699300184125060"
 NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 DUE = NOW - dt.timedelta(minutes=5)
+RESETS = NOW + dt.timedelta(hours=12)
 NOBODY = "127.0.0.1:1"
 
 
@@ -57,6 +58,10 @@ class Room:
     def __init__(self, room: dict[str, int], numbers: dict[str, int] | None = None) -> None:
         self.room_of = room
         self.numbers = numbers or {}
+        self.used_up: frozenset[Account] = frozenset()
+
+    async def resting(self) -> tuple[frozenset[Account], float]:
+        return self.used_up, RESETS.timestamp()
 
     async def room(self, slug: Slug, most: int, within: float) -> int:
         assert within == recheck.AHEAD.total_seconds()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
-from due_checks import DUE, NOW, UPS, USPS, Leases, Room, parcel, parcels, put_on
+from due_checks import DUE, NOW, RESETS, UPS, USPS, Leases, Room, parcel, parcels, put_on
 from redis.asyncio import Redis
 
 from devstack.servers import Server
@@ -18,7 +18,7 @@ from service.worker.results.database import Document
 from service.worker.tubes.put_servers import Putter
 from service.worker.upkeep import recheck
 from service.worker.upkeep.recheck import PUT_OFF, Recheck
-from tracking.request import TrackingRequest
+from tracking.request import Account, TrackingRequest
 
 
 async def test_only_who_plans_a_courier_puts_its_checks(
@@ -170,3 +170,21 @@ async def test_where_more_is_due_than_its_line_takes_who_goes_first_is_put_first
     assert (looks, "".join(numbers)) == ([6, 6], "FFFTFFFTFFFT")
     off = store.tracking.distinct("check_pace", {"next_check_at": NOW + PUT_OFF})
     assert off == ["first 3600 put", "then 3600 put"]
+
+
+async def test_of_an_account_without_calls_left_no_check_is_put_before_it_has_some_again(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    others = [parcel("usps", f"A{n:03}", account="shop") for n in range(30)]
+    store.tracking.insert_many(
+        [each | {"_id": f"{each['_id']}@shop"} for each in others] + parcels("usps", 3)
+    )
+    lines = Room({"usps": 4})
+    lines.used_up = frozenset({Account("shop")})
+
+    put = await Recheck(store, putter, [USPS], lines).look(lambda: NOW)  # type: ignore[arg-type]
+
+    assert put == 3
+    assert [payload.get("account") for payload in put_on(beanstalkd)] == [None] * 3
+    of_shop = store.tracking.find({"account": "shop"})
+    assert {each["next_check_at"] for each in of_shop} == {RESETS}

@@ -7,6 +7,7 @@ beginning `UNKNOWN` or `000000` unknown to the courier
 beginning `000001`              on the vehicle today
 beginning `000002`              held up: its address is wrong
 beginning `000003` to `000008`  answered with a failure, see `failures`
+beginning `000009`              told of in words that are HTML: nobody may take them for it
 whose last digit is even        delivered
 else                            on its way
 =============================== =====================================================
@@ -22,6 +23,7 @@ FIRST_SCAN = datetime(2026, 3, 2, 9, 30)  # noqa: DTZ001 - couriers tell local t
 UNKNOWN = ("UNKNOWN", "000000")  # the second for couriers whose numbers are digits only
 OUT_FOR_DELIVERY = "000001"
 HELD_UP = "000002"
+HTML = "000009"
 HOURS_BETWEEN_SCANS = 11
 DAYS_OF_PARCELS = 200
 
@@ -44,6 +46,7 @@ STAGES = (
     ("Delivered", "Delivered, front door"),
 )
 PROBLEM = ("Exception", "Incorrect address")
+MARKUP = """<script>alert(1)</script>\"'><x-probe onclick=alert(1)>{{ 7 * 7 }}"""
 CITIES = ("Portland", "Leeds", "Boise", "Kowloon", "Reading", "Denver", "York", "Tai Po")
 
 
@@ -63,6 +66,8 @@ def stages(number: str) -> tuple[tuple[str, str], ...]:
         return STAGES[:4]
     if number.startswith(HELD_UP):
         return (*STAGES[:3], PROBLEM)
+    if number.startswith(HTML):
+        return (*STAGES[:2], ("InTransit", MARKUP))
     digits = [character for character in number if character.isdigit()]
     arrived = bool(digits) and int(digits[-1]) % 2 == 0
     return STAGES if arrived else STAGES[:3]
@@ -76,7 +81,7 @@ def scans(number: str) -> tuple[Scan, ...]:
         Scan(
             at=begin + timedelta(hours=HOURS_BETWEEN_SCANS * step),
             stage=stage,
-            city=CITIES[(seed + step) % len(CITIES)],
+            city=MARKUP if message == MARKUP else CITIES[(seed + step) % len(CITIES)],
             message=message,
         )
         for step, (stage, message) in enumerate(stages(number))

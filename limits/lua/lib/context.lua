@@ -12,7 +12,7 @@ rules    of the line: epoch, revision (of the rules, as MongoDB counts their cha
          none of this epoch), token (of this process), concurrent, per_second, together, fill_us (where together
          is more than 1: how long a re-check waits for company), quotas_count_numbers, window_us, lane_us (how
          far ahead a lane can lie, of whatever process), late_us, ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
-         day_resets_at_us; merges, remembers, takes_over, operations, counted (of the line's kind:
+         day_resets_at_us; rationed (some account has a quota: lib/quotas.lua); merges, remembers, takes_over, operations, counted (of the line's kind:
          tracking/line.py)
 known    what is known of the line: lib/memory.lua alone reads and writes it
 budget   what is left of this script's time
@@ -155,6 +155,12 @@ do
     call('SET', REVISION, digits(revision))
   end
 
+  -- Whether Redis has the accounts' quotas that this worker has read, and no others.
+  local function knows_quotas()
+    found.quotas = found.quotas or call('HGET', 'tracking:account_quotas', '!') or ''
+    return found.quotas == digits(rules.revision)
+  end
+
   -- quiet: µs until which nobody starts; nil and what the worker has to learn before anybody may start: the
   -- "epoch", where this Redis is not the one it knew, or the "rules", where they were changed.
   function quiet_until()
@@ -163,6 +169,7 @@ do
     if rules.revision < found.revision then return nil, 'rules' end
     -- The worker learned them from MongoDB, and this Redis is empty, or was not there at the change.
     if rules.revision > found.revision then note_revision(rules.revision) end
+    if rules.rationed and not knows_quotas() then return nil, 'rules' end
     -- It is for all lines, and no longer than a lease may be: further ahead it lies only because the clock
     -- stepped back.
     if found.quiet > now + LEASE_MOST_US then

@@ -55,6 +55,7 @@ do
   -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
   function grant(id, number, record, at, lane)
     begin(id, at, lane, 1)
+    if rules.rationed then charge(number, record, {}) end
     local reply = reply_of(id, record, put_in_flight(id, number, record, at))
     run_all(number, record)
     return reply
@@ -64,9 +65,10 @@ do
   -- those of its riders.
   function grant_group(id, members, at, lane)
     begin(id, at, lane, #members)
-    local fields, grants = { '#' .. id, #members }, {}
+    local fields, grants, charged = { '#' .. id, #members }, {}, {}
     for i, each in ipairs(members) do
       local own, number, record = i == 1 and id or id .. '~' .. i, unpack(each)
+      if rules.rationed then charge(number, record, charged) end
       local text = flown(number, record, at, id)
       local at_end = #fields
       fields[at_end + 1], fields[at_end + 2], fields[at_end + 3], fields[at_end + 4] = own, text, '=' .. number, own
@@ -82,6 +84,7 @@ do
   function grant_new(id, number, record, operation, at, lane)
     move(operation.id, operation, 'RUNNING', { started = now_ms })
     begin(id, at, lane, 1)
+    if rules.rationed then charge(number, record, {}) end
     return reply_of(id, record, put_in_flight(id, number, record, at))
   end
 

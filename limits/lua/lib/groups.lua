@@ -105,7 +105,8 @@ do
     local numbers_here, indexes, records, calls = looked_up(listed, from)
     for i, number in ipairs(numbers_here) do
       local is_known = records[i] or not string.find(number, '@', 1, true)
-      if is_known and not calls[i] and not group.names[bare(number)] and not is_full(group) then
+      local is_free = not calls[i] and not group.names[bare(number)] and not quota_ends(number)
+      if is_known and is_free and not is_full(group) then
         -- A key of this number may not be what it should be: that is heard when it leads.
         local done, record, ends = pcall(rider, number, records[i], group.members[1][2], group.base)
         budget.left = budget.left - (done and record and record.ids or 1)

@@ -185,6 +185,7 @@ do
 
   -- Only for a request that certainly did not leave. Who rides had no start, but perhaps a part of the quotas.
   function give_start_back(id, record)
+    charge_back(record)
     local rides = record.lead and record.lead ~= id
     if rides and not rules.quotas_count_numbers then return end
     if not rides and tonumber(record.at) > now then

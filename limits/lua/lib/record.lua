@@ -25,6 +25,7 @@ NUMBER@account, wherever a script has a number: so nothing of it is in a record,
   state     nil: listed; "later": in wait_later; "behind": its number runs
   position  while listed: of its number, see lib/waiting.lua
   n, at, granted                 while in flight: number, start and grant in µs (as text)
+  quota     while in flight: by this number its account was charged (lib/quotas.lua)
   lead      while in flight in a group: id of the call whose start and lease it shares (lib/flight.lua)
 
 Its operations are looked at and ended many at a time. Each ends once, because

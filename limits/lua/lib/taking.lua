@@ -165,6 +165,11 @@ do
     if record == false then return nil, 'more' end
     if not record then return nil end
     if runs then return put_behind(number, record) end
+    local ends = quota_ends(number)
+    if ends then
+      budget.left = budget.left - 2
+      return put_for_quota(number, record, ends)
+    end
     if is_passed_over(record) then return put_tail(number, record) end
     local id, members = base .. ':' .. index, members_of(number, record, list, base)
     if #members == 1 then return grant(id, number, record, at, lane) end

@@ -141,7 +141,7 @@ do
     if not request.till then return nil end
     local list = request.auto and AUTOMATIC or MANUAL
     local turns = idle and 0 or turns_before(list, numbers(list))
-    local starts = starts_at(turns, now)
+    local starts = math.max(starts_at(turns, now), quota_ends(request.number) or 0)
     return starts - rules.ahead_us > request.till * 1000 and starts or nil
   end
 
@@ -219,13 +219,14 @@ local function unlist(number, record)
   end
 end
 
-local put_head, put_later
+local put_head, put_later, due_of_quota, put_for_quota
 do
   -- The record with whatever was parked for its number in the meantime.
   local function with_parked(number, record)
     local parked = read_record(REQUESTS, number)
     local flown = record.n and record.listed and rest_of(number, record)
     record.n, record.at, record.granted, record.job, record.dying, record.lead = nil, nil, nil, nil, nil, nil
+    record.quota = nil
     if flown then move_rest(flown, rest_of(number, record)) end
     if not parked then return record end
     unlist(number, parked)
@@ -245,6 +246,20 @@ do
     write_record(REQUESTS, number, record)
     change_later('ZADD', LATER, due_ms, number)
     mark_busy()
+  end
+
+  local WEEK_MS, SPREAD_MS = 604800000, 10000
+
+  -- ms between which those are due who wait for the end of a quota.
+  function due_of_quota(ends)
+    return ends / 1000, ends / 1000 + SPREAD_MS
+  end
+
+  -- Its account's quota is used up until `ends`, µs. Who has waited for longer is due earlier then.
+  function put_for_quota(number, record, ends)
+    local first = due_of_quota(ends)
+    local came = math.max(0, record.since - first + WEEK_MS) / WEEK_MS
+    put_later(number, record, first + math.floor(came * SPREAD_MS))
   end
 end
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
 import pymongo
@@ -23,6 +23,7 @@ from service.console.demo.script import (
     COPIED,
     COURIERS,
     FAILING,
+    FURTHER_SECONDS,
     HOOKED,
     KILL_AFTER_SECONDS,
     MALFORMED,
@@ -30,6 +31,7 @@ from service.console.demo.script import (
     POSTED,
     Request,
     body,
+    further,
     posted,
     requests,
 )
@@ -62,7 +64,7 @@ def run(options: Options) -> int:
     console.print(screen.introduction())
     try:
         with ExitStack() as closing:
-            code = _show(console, closing)
+            code = _show(console, closing, stay=options.open)
     except KeyboardInterrupt:
         console.print("Interrupted. Servers and workers are stopped, nothing is left of them.")
         raise
@@ -81,7 +83,7 @@ def _unwind_on_signals() -> None:
             signal.signal(number, unwind)
 
 
-def _show(console: Console, closing: ExitStack) -> int:
+def _show(console: Console, closing: ExitStack, *, stay: bool) -> int:
     stage = closing.enter_context(open_stage())
     console.print(screen.servers(stage.servers))
     stage.behave()
@@ -89,12 +91,16 @@ def _show(console: Console, closing: ExitStack) -> int:
         stage.environment["TRACKER_MONGODB__URI"], tz_aware=True
     )
     closing.callback(client.close)
-    secret = stage.make_service()
+    secret, password = stage.make_service(), stage.make_user()
     worker = closing.enter_context(start_worker(stage))
     door = closing.enter_context(start_door(stage))
+    console.print(screen.pages(door.url, password))
     put = list(requests())
     taken = _put(stage, door, put)
     killed = _watch(console, stage, worker, client.get_database("bucket"), put)
+    if stay:
+        console.print(screen.STAYING, screen.pages(door.url, password), sep="\n")
+        return _stay(worker, door)
     exit_codes = worker.stop(), door.process.stop()
     end = killed, *exit_codes, taken, stage.webhooks(), secret
     return _tell(console, stage, client.get_database("bucket"), put, end)
@@ -155,6 +161,17 @@ def _delivered(database: Database[Document]) -> int:
 async def _views(config: Config) -> list[LineSnapshot]:
     async with view_of(config) as view:
         return await view.lines(courier_line(Slug(each.slug)) for each in COURIERS)
+
+
+def _stay(worker: RunningWorker, door: Door) -> int:
+    """Post a request now and then until Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        for request in further():
+            worker.check()
+            door.process.check()
+            door.post([posted(request)])
+            time.sleep(FURTHER_SECONDS)
+    return Exit.DONE
 
 
 def _tell(

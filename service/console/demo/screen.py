@@ -27,11 +27,13 @@ from service.console.demo.script import (
     PER_SECOND,
     POSTED,
     PROCESSES,
+    USER,
     requests,
 )
 from service.operator.look import LineSnapshot
 from tracking.line import Line
 
+STAYING = "\nAll have ended. A request a second goes on, and the pages stay up until Ctrl-C."
 KEPT = "\nEvery promise was kept.\n"
 BROKEN = "\n[bold red]A promise was not kept: look for WRONG above.[/bold red]\n"
 PLAIN_EVERY_SECONDS = 3.0
@@ -118,6 +120,11 @@ def servers(found: Mapping[str, Mapping[str, Any]]) -> Table:
         address = f"127.0.0.1:{server['port']}"
         table.add_row(address, server.get("backing", "the made-up couriers"))
     return table
+
+
+def pages(url: str, password: str) -> str:
+    """Where the pages are, and who may look."""
+    return f"Look at it: {url}/ as {USER}, password {password}"
 
 
 def live(progress: Progress) -> Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ LEASE_SECONDS = 10
 PROCESSES = 2
 KILL_AFTER_SECONDS = 8.0
 PATIENCE_SECONDS = 55.0
+FURTHER_SECONDS = 1.0
 PER_SECOND = 2
 CONCURRENT = 20
 
@@ -61,6 +63,9 @@ HOOK = "shop"
 """The service that hears of one courier's parcels, and its receiver at the courier site."""
 HOOKED = "blue-courier"
 
+USER = "demo@example.com"
+"""Who may look at the pages."""
+
 POSTED = frozenset({"blue-courier", "island-mail"})
 """Couriers whose requests go over HTTP, through a door; the others' are put on the tube."""
 
@@ -76,6 +81,13 @@ def requests() -> Iterator[Request]:
                 yield courier.slug, courier.numbers[wave]
     yield UNKNOWN
     yield from [COPIED] * (COPIES // 2)
+
+
+def further() -> Iterator[Request]:
+    """Requests without end, for parcels that nobody asked for before."""
+    for number in itertools.count(len(list(requests()))):
+        for courier in COURIERS:
+            yield courier.slug, f"{courier.slug[:2].upper()}{number:07d}"
 
 
 def body(request: Request) -> bytes:

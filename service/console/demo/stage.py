@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -20,8 +21,9 @@ from typing import Any
 from service.config.load import load
 from service.config.schema import Config
 from service.console.arguments import UsageError
-from service.console.demo.script import COURIERS, HOOK, service, settings
+from service.console.demo.script import COURIERS, HOOK, USER, service, settings
 from service.console.settings import HOME
+from service.operator import users
 from service.operator.audit import Operator
 from service.operator.connections import collections_of
 from service.operator.service_wishes import new_sealing_key
@@ -67,6 +69,14 @@ class Stage:
         with collections_of(config) as stores:
             services = Services(config, stores)
             return str(services.make(Operator(), MAIN, HOOK, service(self.site)).secret)
+
+    def make_user(self) -> str:
+        """Make the owner of `main` who looks at the pages; gives the password."""
+        password = secrets.token_urlsafe(9)
+        owner = users.new_user(USER, MAIN, users.Role.OWNER)
+        with collections_of(self.config()) as stores:
+            users.add_user(stores, Operator(), owner, password)
+        return password
 
     def behave(self) -> None:
         """Give every courier its character."""
@@ -180,7 +190,7 @@ class RunningWorker:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """`worker.py ingest`, and where it listens."""
+    """`worker.py api`, and where it listens; the pages are there, too."""
 
     process: RunningWorker
     url: str
@@ -212,10 +222,13 @@ class Door:
 @contextmanager
 def start_door(stage: Stage) -> Iterator[Door]:
     """Run a door for the length of a `with` block; it ends like a worker."""
-    listen, disk = f"127.0.0.1:{_free_port()}", stage.disk
-    own = {"LISTEN": listen, "SPOOL": f"{disk}/spool.sqlite", "KEYS": f"{disk}/keys.json"}
-    variables = {f"TRACKER_INGEST__{name}": text for name, text in own.items()}
-    with _started("ingest", stage.settings | variables) as process:
+    listen = f"127.0.0.1:{_free_port()}"
+    variables = {
+        "TRACKER_API__LISTEN": listen,
+        "TRACKER_INGEST__SPOOL": f"{stage.disk}/spool.sqlite",
+        "TRACKER_INGEST__KEYS": f"{stage.disk}/keys.json",
+    }
+    with _started("api", stage.settings | variables) as process:
         door = Door(process, f"http://{listen}")
         door.wait_until_open()
         yield door

@@ -26,7 +26,7 @@ import functools
 import itertools
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -69,6 +69,9 @@ OPTIONS = PutOptions()
 
 Note = Callable[[Sequence[Sendable]], None]
 """Hears of requests that are durable."""
+
+Insist = Callable[[Sequence[Sendable]], Awaitable[None]]
+"""Raises what refuses requests of one account, before any of them is put."""
 
 
 class TooSlow(StoreError):
@@ -161,6 +164,7 @@ class Door:
         self._spool = spool
         self._tube = tube
         self._note = note
+        self.insist: Insist | None = None
         self.waiting = Waiting()
         self._thread = ThreadPoolExecutor(1, "door")
         self._keeping: Batches[_NotTaken, None] = Batches(
@@ -174,7 +178,9 @@ class Door:
         """What is put and stands in the spool still, in its order."""
 
     async def take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
-        """Make requests durable, as `take_jobs` does."""
+        """Make requests of one account durable, as `take_jobs` does, once `insist` lets them in."""
+        if self.insist:
+            await self.insist(requests)
         spooled = await self.take_jobs([each.body for each in requests])
         if self._note:
             self._note(requests)

@@ -1,7 +1,8 @@
 """The keys that a door knows: read from MongoDB again and again, and kept in a file beside it.
 
-Beside them it has what a door must know of relays: the key of ingest labels, and how services take
-requests. One whose label is younger than the last look is saved all the same.
+Beside them it has the quotas of accounts, and what a door must know of relays: the key of ingest
+labels, and how services take requests. One whose label is younger than the last look is saved all
+the same.
 
 While MongoDB is away those of the file count; all doors of a machine share it. A revoked key works
 until the next look, LOOK_SECONDS later at most while MongoDB answers. Slugs need no such copy:
@@ -13,8 +14,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from pymongo.errors import PyMongoError
@@ -26,10 +29,13 @@ from service.operator import connections
 from service.operator.accounts import read_key
 from service.operator.ingest_labels import ingests_of, key_in
 from service.operator.keys import Key, Keys, keys_of
+from service.worker.results.account_quotas import read_quotas
 from service.worker.results.database import Collections, names_of, open_client
 from service.worker.results.failure import mongodb_down
 from service.worker.results.queries import suspended_accounts
 from tracking.errors import StoreError
+
+T = TypeVar("T")
 
 LOOK_SECONDS = 5.0
 
@@ -61,9 +67,14 @@ class Keyring:
     async def look(self) -> None:
         """Look once. Raises ResultsDown, and then what was known counts on; KeysDown."""
         loop = asyncio.get_running_loop()
-        self.keys = await loop.run_in_executor(self._thread, self._ask)
+        self.keys = await loop.run_in_executor(self._thread, lambda: self._asking(_look))
         if self.keys != (self._in_file or Keys()):
             await loop.run_in_executor(self._thread, self._write_file, self.keys)
+
+    async def ask(self, step: Callable[..., T], *args: object) -> T:
+        """Ask MongoDB something else. Raises ResultsDown."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, lambda: self._asking(step, *args))
 
     async def keep_fresh(self) -> None:
         """Look again and again; never returns."""
@@ -86,19 +97,16 @@ class Keyring:
         if self._stores:
             await asyncio.to_thread(self._stores.client.close)
 
-    def _ask(self) -> Keys:
+    def _asking(self, step: Callable[..., T], *args: object) -> T:
         try:
             if self._stores is None:
                 client = open_client(
                     self._names.uri, timeoutMS=connections.PATIENCE_MS, serverMonitoringMode="poll"
                 )
                 self._stores = Collections(client, self._names)
-            found, ingests = list(self._stores.keys.find()), ingests_of(self._stores)
-            suspended = suspended_accounts(self._stores.accounts)
+            return step(self._stores, *args)
         except PyMongoError as error:
             raise mongodb_down(error) from error
-        known = keys_of(key for each in found for key in read_key(each)).known
-        return Keys(known, b"".join(map(key_in, found)), ingests, suspended)
 
     def _read_file(self) -> None:
         try:
@@ -121,3 +129,10 @@ class Keyring:
             what = f"the keys cannot be kept in {self._file} ({error.strerror})"
             raise KeysDown(what, "Correct ingest.keys.") from error
         self._in_file = keys
+
+
+def _look(stores: Collections) -> Keys:
+    found, ingests = list(stores.keys.find()), ingests_of(stores)
+    known = keys_of(key for each in found for key in read_key(each)).known
+    of_accounts = read_quotas(stores.accounts), suspended_accounts(stores.accounts)
+    return Keys(known, b"".join(map(key_in, found)), ingests, *of_accounts)

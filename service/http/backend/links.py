@@ -31,6 +31,7 @@ from pymongo.collection import Collection
 
 from service.http.backend.door import Door
 from service.operator.accounts import is_served
+from service.operator.audit import Operator, recorded
 from service.operator.catalogue import Catalogue
 from service.operator.connections import Collections
 from service.operator.keys import digest
@@ -88,16 +89,16 @@ class Links:
         self._catalogue = catalogue
 
     async def add(
-        self, account: Account, request: Mapping[str, Any], title: str | None
+        self, who: Operator, request: Mapping[str, Any], title: str | None
     ) -> tuple[Link, str]:
         """Make one, and tell its secret, this once. Raises MalformedJob, TooManyLinks."""
-        parcel = job_of(request, self._catalogue, account)
+        parcel = job_of(request, self._catalogue, who.account)
         secret = secrets.token_hex(24)
         made = Link(str(ObjectId()), parcel.slug, parcel.number, title, stored_now(), None)
         document = {
             "_id": made.id,
             "sha256": digest(secret),
-            "account": account,
+            "account": who.account,
             "slug": made.slug,
             "number": made.number,
             "request": dict(request),
@@ -105,17 +106,22 @@ class Links:
             "made_at": made.made_at,
             "started_at": None,
         }
-        await in_thread(_insert, self._stores.links, document)
+        await in_thread(_insert, self._stores, who, document)
         return made, secret
 
     async def of(self, account: Account, after: str, most: int) -> Sequence[Link]:
         """List up to `most` of an account, oldest first, behind the one with the id `after`."""
         return await in_thread(_list, self._stores.links, account, after, most)
 
-    async def revoke(self, account: Account, identity: str) -> bool:
-        """End one; false where the account has none such."""
+    async def find(self, account: Account, identity: str) -> Link | None:
+        """Find one of an account."""
         wanted = {"_id": identity, "account": account}
-        return bool((await in_thread(self._stores.links.delete_one, wanted)).deleted_count)
+        found = await in_thread(self._stores.links.find_one, wanted)
+        return _read(found) if found else None
+
+    async def revoke(self, who: Operator, identity: str) -> bool:
+        """End one; false where the account has none such."""
+        return await in_thread(_delete, self._stores, who, identity)
 
     async def start(self, secret: str, traceparent: str | None) -> Started:
         """Put its request. Raises UnknownLink, UsedJustNow, MalformedJob, SpoolDown."""
@@ -127,19 +133,32 @@ class Links:
         return Started(put, spooled)
 
 
-def _insert(links: Collection[Document], document: Document) -> None:
+def _insert(stores: Collections, who: Operator, document: Document) -> None:
     """Insert one, and then count: of several at once none can miss another. Raises TooManyLinks."""
-    links.insert_one(document)
-    most = LINKS_MOST + 1
-    if links.count_documents({"account": document["account"]}, limit=most) >= most:
-        links.delete_one({"_id": document["_id"]})
-        raise TooManyLinks
+    links, most = stores.links, LINKS_MOST + 1
+    target = {"link": document["_id"], "slug": document["slug"], "number": document["number"]}
+    with recorded(stores.audit, who, "link add", target):
+        links.insert_one(document)
+        if links.count_documents({"account": who.account}, limit=most) >= most:
+            links.delete_one({"_id": document["_id"]})
+            raise TooManyLinks
+
+
+def _delete(stores: Collections, who: Operator, identity: str) -> bool:
+    with recorded(stores.audit, who, "link revoke", {"link": identity}) as outcome:
+        gone = stores.links.delete_one({"_id": identity, "account": who.account}).deleted_count
+        outcome["revoked"] = gone
+        return bool(gone)
 
 
 def _list(links: Collection[Document], account: Account, after: str, most: int) -> list[Link]:
     found = links.find({"account": account, "_id": {"$gt": after}}).sort("_id").limit(most)
+    return list(map(_read, found))
+
+
+def _read(document: Document) -> Link:
     names = ("slug", "number", "title", "made_at", "started_at")
-    return [Link(each["_id"], *(each[name] for name in names)) for each in found]
+    return Link(document["_id"], *(document[name] for name in names))
 
 
 def _use(stores: Collections, sha256: str) -> Document:

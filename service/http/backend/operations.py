@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -51,6 +52,9 @@ class Operations:
     held_most = 900
     """How many may wait at once, listeners among them."""
 
+    held: Counter[str | None]
+    """How many replies are held for each key or user; None: for all who need none."""
+
     listeners: Listeners
     progress: Progress
 
@@ -74,6 +78,7 @@ class Operations:
         self._view = view
         self._ends = ends
         self._canceller = canceller
+        self.held = Counter()
         self._reads: Batches[str, dict[str, Any] | None] = Batches(self._read)
 
     async def find(self, identity: str) -> OperationView | None:

@@ -57,12 +57,12 @@ class Operators:
 
     def __init__(self, config: Config, view: View, stores: Collections) -> None:
         self.config = config
-        self._view = view
+        self.view = view
         self._stores = stores
 
     async def lines(self, known: Sequence[Slug]) -> Lines:
         """Look at all lines; `known` are all couriers."""
-        return await overview(self._view, known, behind_in(self._stores.tracking))
+        return await overview(self.view, known, behind_in(self._stores.tracking))
 
     async def line(self, named: str, couriers: Catalogue) -> LineSnapshot:
         """Look at one line, also at one that waits for a courier which is not configured any more.
@@ -72,7 +72,7 @@ class Operators:
         for each in (await self.lines(couriers.slugs)).told:
             if each.line == named:
                 return each
-        return await self._view.line(courier_line(couriers.resolve(named)[0]))
+        return await self.view.line(courier_line(couriers.resolve(named)[0]))
 
     async def pause(self, who: Operator, slug: Slug, seconds: float | None, why: str) -> None:
         """Let nobody call a courier, for so many seconds or until `resume`."""

@@ -24,7 +24,7 @@ from service.operator.stored import Stored
 from service.worker.results import shipments as collection
 from service.worker.results.database import Document, in_thread
 from service.worker.results.document import stored_now
-from service.worker.results.shipments import Exists, Filters, Position, asked_as
+from service.worker.results.shipments import Exists, Filters, Position, asked_as, search_of
 from tracking.errors import MalformedJob, StoreError
 from tracking.request import Account, Number, Slug, account_and_id, operation_id
 
@@ -143,6 +143,7 @@ class Shipments:
             "slug": slug,
             "number": number,
             "words": words,
+            "search": search_of(number, words),
             "completed": None,
             "deleted": False,
             "retracks": 0,
@@ -180,6 +181,7 @@ class Shipments:
                 asked_for = parcel, fields
             changed = {f"words.{k}": v for k, v in said.items() if v is not None}
             changed |= {"slug": parcel[0], "number": parcel[1], "parcel": ":".join(parcel)}
+            changed["search"] = search_of(parcel[1], words)
             gone = {f"words.{k}": "" for k, v in said.items() if v is None}
             made = {"$set": changed | {"updated_at": _after(before)}, "$unset": gone}
             if await self._change(before, made, as_read=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from service import PROGRAM
 from service.worker.deliveries.health import ALERT_AFTER, DISABLE_AFTER, JOINS_FOR, DisabledWhy
 
 
@@ -47,13 +48,13 @@ def raised(matter: Matter, since: dt.datetime, why: str, *, grave: bool) -> Mail
                 f"Credentials of {matter.name} are refused",
                 f"The courier {matter.name} has refused our credentials since {at}. Its requests"
                 f" wait.\n\nPut new ones into [couriers.{matter.name}] and start the workers"
-                " again; python worker.py doctor names them.\n",
+                f" again; {PROGRAM} doctor names them.\n",
             )
         case "dead":
             return MailText(
                 "Requests are dead",
                 f"Requests got no answer after all attempts, the first at {at}.\n\n"
-                "python worker.py dead list shows them, with their reasons.\n",
+                f"{PROGRAM} dead list shows them, with their reasons.\n",
             )
     return MailText(
         f"Deliveries of {matter.account} are given up",
@@ -69,7 +70,7 @@ def _disabled(matter: Matter, at: str, why: str) -> MailText:
         f"The service {matter.name} of the account {matter.account} was disabled at {at}, because"
         f" {_WHY.get(why, why)}.\n\nDestination: {matter.detail}\n\nWhat is to be delivered to it"
         f" is held, and new deliveries join for {JOINS_FOR.days} days. Nothing is lost.\n\nOnce the"
-        f" destination works: python worker.py service set {matter.name} state=active\nor PATCH"
+        f" destination works: {PROGRAM} service resume {matter.name}\nor PATCH"
         f' /v1/services/{matter.name} with {{"state": "active"}}. All that is held is delivered'
         " then.\n",
     )
@@ -139,7 +140,7 @@ def digest_of_dead(day: dt.datetime, found: Iterable[tuple[str, str, int]]) -> M
     return MailText(
         f"{total} requests died on {day:%Y-%m-%d}",
         "By courier and reason:\n\n" + "\n".join(lines) + "\n\n"
-        "python worker.py dead list shows them; dead kick tries them again.\n",
+        f"{PROGRAM} dead list shows them; dead kick tries them again.\n",
     )
 
 

@@ -4,7 +4,7 @@
 member     is
 ========== =====================================================================================
 `_id`      names what the mail is about, so that the same mail is written once; its Message-ID
-`to`, `subject`, `text`
+`to`, `subject`, `text`; the text of a mail with a link goes when it ends
 `made_at`  when it was written down
 `next_at`  when it is tried next; a sender moves that ahead first, so that no other one tries it
 `tries`    how often it was tried
@@ -30,6 +30,10 @@ from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.results.connection import Store
 from service.worker.results.database import Document
+
+LINKS = "link-"
+"""The beginning of the name of a mail with a link that opens something: once it is sent, or given
+up, its text goes."""
 
 PERIOD_SECONDS = 5.0
 TIMEOUT_SECONDS = 30.0
@@ -77,7 +81,9 @@ class Mailer:
                 emit(event, mail=mail["_id"], error=error, server=self._smtp.host)
             ended_at = now if given_up or not error else None
             next_at = now + min(CAP, FIRST * 2 ** min(mail["tries"] - 1, 10))
-            change = {"ended_at": ended_at, "next_at": next_at, "error": error}
+            change: Document = {"ended_at": ended_at, "next_at": next_at, "error": error}
+            if ended_at and mail["_id"].startswith(LINKS):
+                change["text"] = ""
             await self._store.in_background(note_sent, mails, mail["_id"], change)
 
 
@@ -95,13 +101,26 @@ def note_sent(mails: Collection[Document], name: str, change: Document) -> None:
     mails.update_one({"_id": name}, {"$set": change})
 
 
+class NotTaken(Exception):
+    """The server did not take a mail; the text says why."""
+
+
 async def send(smtp: Mail, mail: Document) -> str:
     """Hand a mail to the server; tells why it was not taken, "" if it was."""
+    try:
+        await hand_over(smtp, mail)
+    except NotTaken as error:
+        return f"{error}"
+    return ""
+
+
+async def hand_over(smtp: Mail, mail: Document, seconds: float = TIMEOUT_SECONDS) -> str:
+    """Hand a mail to the server; gives what it answered. Raises NotTaken."""
     # Many processes have no mail to send.
     import aiosmtplib  # noqa: PLC0415 - see above
 
     try:
-        await aiosmtplib.send(
+        _, answer = await aiosmtplib.send(
             message_of(smtp, mail),
             hostname=smtp.host,
             port=smtp.port,
@@ -109,11 +128,11 @@ async def send(smtp: Mail, mail: Document) -> str:
             start_tls=smtp.tls == "starttls",
             username=smtp.user or None,
             password=smtp.password or None,
-            timeout=TIMEOUT_SECONDS,
+            timeout=seconds,
         )
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"[:500]
-    return ""
+        raise NotTaken(f"{type(error).__name__}: {error}"[:500]) from error
+    return answer
 
 
 def message_of(smtp: Mail, mail: Document) -> EmailMessage:

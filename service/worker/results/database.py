@@ -27,6 +27,7 @@ Document = dict[str, Any]
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
 MAILS_KEEP_DAYS = 30
+USERS_KEEP_DAYS = 30
 INBOX_KEEP_DAYS_MOST = 90
 """How long an account may have relayed requests kept after their end."""
 
@@ -38,9 +39,14 @@ KEEP_DAYS_INDEX = "keep_days"
 
 KEEP_TOLD_INDEX = "keep_days_told"
 
-OF_BEFORE = frozenset({"next_check_at_1", "active_1_slug_1_next_check_at_1", KEEP_DAYS_INDEX})
-"""Of `tracking`, when couriers took no turns, when their checks had no paces, and when nobody was
-told of changes."""
+_CHECKS = ("active_1_slug_1_next_check_at_1", "active_1_slug_1_check_pace_1_next_check_at_1")
+OF_BEFORE = frozenset({"next_check_at_1", *_CHECKS, "tag_1_slug_1", KEEP_DAYS_INDEX})
+"""Of `tracking`, when couriers took no turns, when their checks had no paces, when nobody listed an
+account's parcels, and when nobody was told of changes."""
+
+BY_UPDATE = ("account", "tag", "updated_at", "_id")
+BY_CREATION = ("account", "created_at", "_id")
+"""The indexes of `tracking` by which an account's parcels are listed and counted."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any check: an index on dates alone needs a bound to compare with."""
@@ -155,6 +161,8 @@ class Collections:
     shipments: Collection[Document]
     """What accounts say of parcels."""
     links: Collection[Document]
+    imports: Collection[Document]
+    """Tables that accounts uploaded, and their rows."""
     services: Collection[Document]
     """Destinations of webhooks."""
     events: Collection[Document]
@@ -174,7 +182,6 @@ class Collections:
     invitations: Collection[Document]
     """Links that let somebody choose a password, once."""
     login_attempts: Collection[Document]
-    """How often somebody tried to log in, lately."""
 
     def __init__(
         self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
@@ -339,7 +346,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         "links": (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
         "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
         **_webhooks(names),
-        "users": (Index(("account",)),),
+        "users": (Index(("account",)), Index(("ended_at",), None, USERS_KEEP_DAYS)),
         "sessions": (Index(("ends_at",), until=True),),
         "invitations": (Index(("sha256",)), Index(("ends_at",), until=True)),
         "login_attempts": (Index(("until",), until=True),),
@@ -350,12 +357,15 @@ def _of_tracking(names: Names) -> Sequence[Index]:
     return (
         # For re-checks.
         Index(
-            ("active", "slug", "check_pace", "next_check_at"),
+            ("active", "slug", "check_pace", "next_check_at", "_id"),
             {"active": True, "next_check_at": {"$gt": EPOCH}},
         ),
         # A reader pages through many parcels of one instant (examples/read_changes.py).
         Index(("updated_at", "_id")),
-        Index(("tag", "slug")),
+        Index(BY_UPDATE),
+        Index(BY_CREATION),
+        # Overdue ones.
+        Index(("account", "expected_delivery"), {"active": True, "expected_delivery": {"$gt": ""}}),
         Index(
             ("updated_at",),
             {"active": False, **NONE_UNTOLD},

@@ -16,6 +16,7 @@ from service.worker.results.connection import CONFIRM_SECONDS, Batches, Store, p
 from service.worker.results.database import Document, Refusal, log_refused
 from service.worker.results.document import body_in, clean, text_of
 from service.worker.results.forgetting import Written, withdraw
+from service.worker.results.queries import count_in_time
 from service.worker.results.refused import insert_each
 from tracking.call import DeadLetter
 from tracking.request import MAIN, NAME, Account
@@ -134,6 +135,11 @@ def records_of(dead: Collection[Document], server: str, jobs: Iterable[int]) -> 
 def is_about(document: Document, body: bytes) -> bool:
     """Whether a record that names a job's id is of this job, and not of one before it."""
     return body_in(document) == body[:MAX_BODY_BYTES]
+
+
+def count(dead: Collection[Document], wanted: Filter, most: int) -> int | None:
+    """Count the records that are meant, as `count_in_time`."""
+    return count_in_time(dead, wanted.query(), most)
 
 
 def delete(dead: Collection[Document], wanted: Filter) -> int:

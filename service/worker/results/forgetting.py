@@ -87,6 +87,8 @@ def clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
         "links": (stores.links, named),
         "refused": (stores.refused, {f"document.{name}": text for name, text in named.items()}),
     }
+    row = {"parcel": parcel.name}
+    stores.imports.update_many({"rows.parcel": parcel.name}, {"$pull": {"rows": row}})
     return {kind: home.delete_many(each).deleted_count for kind, (home, each) in wanted.items()}
 
 

@@ -15,6 +15,7 @@ slugs    slug → name of a limit → what holds for it; null: no such quota, wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 from pymongo import ReturnDocument
@@ -23,6 +24,7 @@ from pymongo.collection import Collection
 from limits.rules import Changes, Own
 from service.config.schema import SlugLimits
 from service.observe.log import emit_unexpected
+from service.worker.results.account_quotas import calls_of, read_quotas
 from service.worker.results.database import Document
 
 SETTABLE = ("per_second", "concurrent", "per_hour", "per_day", "together")
@@ -37,6 +39,12 @@ _ID = {"_id": "limits"}
 def read_changes(limits: Collection[Document]) -> Changes:
     """Read the limits that are set. An entry that cannot hold is left out: a person wrote it."""
     return _changes_in(limits.find_one(_ID) or {})
+
+
+def read_rules(limits: Collection[Document], accounts: Collection[Document]) -> Changes:
+    """Read all that goes by the revision: the limits, and after them the accounts' quotas."""
+    changes, quotas = read_changes(limits), read_quotas(accounts)
+    return replace(changes, quotas=calls_of(quotas))
 
 
 def set_limits(limits: Collection[Document], slug: str, values: Own) -> Changes:

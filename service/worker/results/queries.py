@@ -11,12 +11,15 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
+import pymongo
 from pymongo import ASCENDING
 from pymongo.collection import Collection
+from pymongo.errors import PyMongoError
 
 from service.worker.results.database import EPOCH, Document, Refusal, change_each
 from service.worker.results.document import ASKED_ALONE, document_id
 from service.worker.results.recheck_policy import Pace, in_turn, read_pace
+from tracking.checkpoint import Tag
 from tracking.request import MAIN, Account, Number, Slug
 
 _CHECK = (
@@ -49,6 +52,10 @@ class Search(NamedTuple):
 
 COUNTED_MOST = 10_000
 """Beyond so many nobody counts what is due: it would take as long as to read them all."""
+
+
+COUNT_SECONDS = 0.5
+"""A person waits for a count, and does without it then, or asks for less."""
 
 
 class Behind(NamedTuple):
@@ -92,6 +99,43 @@ def followed_by_several(tracking: Collection[Document]) -> int:
         {"$count": "parcels"},
     ]
     return next((int(each["parcels"]) for each in tracking.aggregate(asked)), 0)
+
+
+def delivered_since(account: Account, at: dt.datetime) -> Document:
+    """Ask for an account's parcels that were delivered since then.
+
+    Where the courier names no time it is that of the answer.
+    """
+    late: Document = {"updated_at": {"$gte": at}, "delivered_at_utc": {"$not": {"$lt": at}}}
+    return {**_whose(account), "tag": Tag.DELIVERED.value, **late}
+
+
+def overdue(account: Account, at: dt.datetime) -> Document:
+    """Ask for an account's parcels whose day of delivery is over.
+
+    The day is the courier's text, as `is_overdue` reads it.
+    """
+    days = {"$gt": "", "$lt": f"{at:%Y-%m-%d}"}
+    return {**_whose(account), "active": True, "expected_delivery": days}
+
+
+def count_in_time(
+    collection: Collection[Document], wanted: Document, most: int = COUNTED_MOST
+) -> int | None:
+    """Count for a person, `most` at most; None where that takes COUNT_SECONDS."""
+    try:
+        with pymongo.timeout(COUNT_SECONDS):
+            # What drivers make of `count` is an aggregation, which takes longer.
+            told = collection.database.command("count", collection.name, query=wanted, limit=most)
+            return int(told["n"])
+    except PyMongoError as error:
+        if error.timeout:
+            return None
+        raise
+
+
+def _whose(account: Account) -> Document:
+    return {"account": None if account == MAIN else account}
 
 
 def slugs_with_due(tracking: Collection[Document], now: dt.datetime) -> list[object]:

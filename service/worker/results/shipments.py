@@ -12,6 +12,8 @@ words        what the account said of it, under AfterShip's names; what it did n
              `custom_fields` is a list of `{name, value}`
 completed    null, or `{reason, tag, subtag, at, event}`: the account said that it has ended
 deleted      whether the account deleted it: then `words` is empty
+search       by what it is found, in small letters: its number, and the words of orders, customers,
+             titles and labels (`search_of`). Missing in one of before, until `fill_search`
 retracks     how often its account had it asked for again
 created_at   when it was made
 updated_at   when its account last changed it
@@ -29,7 +31,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import pymongo
-from pymongo import DESCENDING
+from pymongo import DESCENDING, UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
@@ -53,6 +55,15 @@ SEARCHED = (
     "words.custom_fields.value",
 )
 """Where a keyword is looked for."""
+
+
+LABEL = "#"
+"""Stands before a label in `search`, which has it without, too."""
+
+SEARCH_MOST, SEARCH_LENGTH_MOST = 40, 100
+"""Texts of one shipment, and characters of each."""
+
+FILLED_AT_ONCE = 500
 
 
 class Exists(Exception):
@@ -95,6 +106,53 @@ def make_indexes(shipments: Collection[Document]) -> None:
         )
         shipments.create_index(["account", "created_at", "_id"])
         shipments.create_index(["parcel"])
+        _make_search_indexes(shipments)
+
+
+def _make_search_indexes(shipments: Collection[Document]) -> None:
+    shipments.create_index(["account", "search"])
+    shipments.create_index(["updated_at"], name="search_new", partialFilterExpression=_NEW)
+
+
+_NEW: Document = {"search": None}
+"""Shipments that no search by words finds yet: a version before wrote them."""
+
+
+def fill_search(shipments: Collection[Document]) -> bool:
+    """Let some shipments of before be found by words; tells whether there may be more.
+
+    Raises PyMongoError.
+    """
+    with pymongo.timeout(None):
+        _make_search_indexes(shipments)
+    found = list(shipments.find(_NEW, ["number", "words", "updated_at"], limit=FILLED_AT_ONCE))
+    changes = [
+        UpdateOne(
+            {"_id": each["_id"], "updated_at": each["updated_at"]},
+            {"$set": {"search": search_of(each["number"], each["words"])}},
+        )
+        for each in found
+    ]
+    if changes:
+        shipments.bulk_write(changes, ordered=False)
+    return len(found) == FILLED_AT_ONCE
+
+
+def search_of(number: str, words: Mapping[str, Any]) -> list[str]:
+    """List what a shipment is found by: each text, and what begins with a later word of it."""
+    labels = [str(each) for each in words.get("shipment_tags") or ()]
+    texts = [number, words.get("order_id"), words.get("order_number"), words.get("title"), *labels]
+    for each in words.get("customers") or ():
+        texts += [each.get(name) for name in ("name", "email", "phone_number")]
+    plain = [searched(text) for text in texts if text]
+    later = [text[found.end() :] for text in plain for found in re.finditer(" ", text)]
+    whole = [*plain, *(LABEL + searched(each) for each in labels), *later]
+    return list(dict.fromkeys(filter(None, whole)))[:SEARCH_MOST]
+
+
+def searched(text: str) -> str:
+    """Write a text as it stands in `search`, and as it is looked for."""
+    return " ".join(text.casefold().split())[:SEARCH_LENGTH_MOST]
 
 
 def add(shipments: Collection[Document], document: Document) -> None:
@@ -114,6 +172,14 @@ def find(stores: Collections, wanted: Document) -> Document | None:
     joined = steps(stores, wanted["account"])
     found = stores.shipments.aggregate([{"$match": wanted | {"deleted": False}}, *joined])
     return next(iter(found), None)
+
+
+def spoken_of(
+    shipments: Collection[Document], account: Account, parcels: Sequence[str]
+) -> dict[str, Document]:
+    """Find what an account says of parcels, by their names. Raises PyMongoError."""
+    wanted = {"account": account, "parcel": {"$in": list(parcels)}, "deleted": False}
+    return {each["parcel"]: each["words"] for each in shipments.find(wanted, ["parcel", "words"])}
 
 
 def page(
@@ -194,7 +260,7 @@ def delete_of_account(shipments: Collection[Document], account: Account, at: dat
 
 def deletion(at: datetime) -> Document:
     """The change that deletes a shipment."""
-    return {"$set": {"deleted": True, "words": {}, "updated_at": at}}
+    return {"$set": {"deleted": True, "words": {}, "search": [], "updated_at": at}}
 
 
 def conditions(filters: Filters) -> tuple[Document, Document]:

@@ -22,6 +22,7 @@ from service.worker.results.database import Document, Names
 from service.worker.results.dead import is_about, records_of
 from service.worker.results.refused import try_again
 from service.worker.results.retention import REST, Kind, kinds, purge_some
+from service.worker.results.shipments import fill_search
 from service.worker.tubes.blocking import delete_old_buried
 from tracking.errors import AWAY, TubesDown
 
@@ -54,11 +55,14 @@ class Purge:
     async def look(self) -> None:
         """Purge all documents that are old, and some jobs. Raises ResultsDown.
 
-        First what MongoDB refused is tried again: it may take it by now.
+        First what MongoDB refused is tried again: it may take it by now. Shipments of a version
+        before are let be found by words.
         """
         store = self._store
         for home in (store.operations, store.dead):
             await store.in_background(try_again, home, store.forgotten)
+        while await store.in_background(fill_search, store.shipments):
+            pass
         now, names = dt.datetime.now(dt.UTC), self._names
         every = chain(kinds(store, names, now), kinds_of_deliveries(store, names, now))
         for kind in await store.in_background(list[Kind], every):

@@ -8,6 +8,8 @@ check due, and the request's id, made of parcel and due time, keeps a second put
 operation. Couriers take turns, so that none waits for the parcels of another. A parcel for which
 nobody but shipments asked is checked as long as one of these is active.
 
+Of an account that has no call left today the checks are put off until it has again.
+
 A line takes no more of them than it can call within minutes, and none while it stands: what is not
 put stays due. Where a call holds several numbers, checks that would be due soon fill
 the last one: each is moved by at most a tenth of its time.
@@ -19,6 +21,7 @@ import asyncio
 import datetime as dt
 import hashlib
 import random
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,7 +51,7 @@ from service.worker.tubes.envelope import decode_request, encode_request
 from service.worker.tubes.put_servers import Putter
 from tracking.errors import AWAY, LimitsBroken, MalformedJob
 from tracking.operation import recheck_id
-from tracking.request import FIELDS, MAIN, Origin, Slug, TrackingRequest, parse_account
+from tracking.request import FIELDS, MAIN, Account, Origin, Slug, TrackingRequest, parse_account
 
 PERIOD_SECONDS = 30.0
 
@@ -119,6 +122,10 @@ class Recheck:
         """How many of each courier were put where more were due: every FOURTH goes not first."""
         self._refused: dict[str, tuple[object, dt.datetime]] = {}
         """The `_id`s of documents that MongoDB lets nobody put off, and when they are due again."""
+        self._resting: tuple[frozenset[Account], float] = frozenset(), 0.0
+        """The accounts that have no call left today, and when they have again."""
+        self._suspended: dict[str, dt.datetime] = {}
+        """The accounts that are suspended, and when their checks are looked at again."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -133,6 +140,10 @@ class Recheck:
         Returns how many. Raises TubesDown, ResultsDown, LimitsDown.
         """
         count, shares = 0, dict[Slug, _Share]()
+        if self._lines:
+            self._resting = await self._lines.resting()
+        suspended = await self._store.on_reader(suspended_accounts, self._store.accounts)
+        self._suspended = dict.fromkeys(suspended, now() + PUT_OFF)
         while found := await self._due(moment := now(), shares):
             for start in range(0, len(found), TOGETHER_MOST):
                 if now() - moment >= HELD_FOR:
@@ -173,14 +184,26 @@ class Recheck:
         found = await read(_due_checks, self._store, Search(slug, moment, most, but, turn))
         if turn is not None:
             self._turns[slug] = turn + len(found)
-        share.riding += sum(ASKED_ALONE not in each for each in found)
-        share.room -= len(found)
+        going = [each for each in found if self._rests_until(each) is None]
+        share.riding += sum(ASKED_ALONE not in each for each in going)
+        share.room -= len(going)
         if len(found) < most:
             if lacking := min(share.room, -share.riding % share.together):
                 search = Search(slug, moment, lacking, but)
                 found += await read(_early_checks, self._store, search)
             share.room = 0
         return found
+
+    def _rests_until(self, document: dict[str, Any]) -> dt.datetime | None:
+        """When a check is due again whose account has no call left today, or is suspended.
+
+        None for all others.
+        """
+        accounts, ends = self._resting
+        account = document.get("account", MAIN)
+        if account in self._suspended:
+            return self._suspended[account]
+        return dt.datetime.fromtimestamp(ends, dt.UTC) if account in accounts else None
 
     async def _share(self, slug: Slug, moment: dt.datetime) -> _Share:
         """What a courier takes in one look."""
@@ -199,26 +222,26 @@ class Recheck:
 
     async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
         requests, ended = list[TrackingRequest](), list[str]()
-        put: dict[bool, dict[str, dt.datetime]] = {True: {}, False: {}}
+        put = defaultdict[tuple[bool, dt.datetime], dict[str, dt.datetime]](dict)
         for document in documents:
             if document["unfollowed"]:
                 ended.append(document["_id"])
                 continue
+            until = self._rests_until(document)
             try:
-                check = check_of(document, moment)
+                if until is None:
+                    requests.append(check_of(document, moment))
             except (MalformedJob, TypeError, ValueError) as error:
                 await self._give_up(document["_id"], moment, error)
                 continue
-            if not document["suspended"]:  # else it is looked at again when it is due once more
-                requests.append(check)
             first = read_pace(document.get("check_pace")).first
-            put[first][document["_id"]] = document["next_check_at"]
+            again = until or moment + PUT_OFF
+            put[first, again][document["_id"]] = document["next_check_at"]
         await self._putter.put_rechecks(requests)
         write, tracking, stay = self._store.on_writer, self._store.tracking, list[Refusal]()
-        for first, checks in put.items():
-            if checks:
-                pace = Pace(first, int(PUT_OFF.total_seconds()), put=True)
-                stay += await write(put_off_checks, tracking, checks, pace, moment + PUT_OFF)
+        for (first, again), checks in put.items():
+            pace = Pace(first, int(PUT_OFF.total_seconds()), put=True)
+            stay += await write(put_off_checks, tracking, checks, pace, again)
         if ended:
             stay += await write(end_checks, tracking, ended, moment)
         self._leave(stay, moment)
@@ -238,28 +261,20 @@ class Recheck:
 
 
 def _due_checks(store: Store, search: Search) -> list[dict[str, Any]]:
-    """Find checks that are due.
-
-    `unfollowed`: nobody follows the parcel any more; `suspended`: nor is anybody asked about it.
-    """
+    """Find checks that are due; `unfollowed`: nobody follows the parcel any more."""
     return _followed(store, due_for_check(store.tracking, search))
 
 
 def _early_checks(store: Store, search: Search) -> list[dict[str, Any]]:
     """Find checks that may be put before their time."""
     found = _followed(store, early_for_check(store.tracking, search))
-    return [each for each in found if not each["unfollowed"] | each["suspended"]]
+    return [each for each in found if not each["unfollowed"]]
 
 
 def _followed(store: Store, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = [each["_id"] for each in found if isinstance(each["_id"], str)]
     gone = no_longer_followed(store.shipments, store.operations, names) if names else []
-    others = any("account" in each for each in found)
-    stopped = suspended_accounts(store.accounts) if others else {}
-    return [
-        each | {"unfollowed": each["_id"] in gone, "suspended": str(each.get("account")) in stopped}
-        for each in found
-    ]
+    return [each | {"unfollowed": each["_id"] in gone} for each in found]
 
 
 def check_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:

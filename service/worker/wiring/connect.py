@@ -47,7 +47,7 @@ from service.worker.preflight.survey import Look, survey, vet_redis
 from service.worker.results.connection import Store
 from service.worker.results.database import names_of
 from service.worker.results.failure import is_lasting, mongodb_down
-from service.worker.results.limit_changes import read_changes
+from service.worker.results.limit_changes import read_rules
 from service.worker.tubes.put_servers import Putter
 from service.worker.wiring.lines import (
     AllLines,
@@ -154,8 +154,8 @@ def _opened(config: Config, closing: AsyncExitStack) -> tuple[Redis, Store, Send
 
 
 async def _read_rules(store: Store, subscriptions: Subscriptions) -> Changes:
-    """Read what goes by the revision of the rules: limits, and services. Raises ResultsDown."""
-    changes = await store.on_reader(read_changes, store.limits)
+    """Read what goes by the revision of the rules: limits, quotas, services. Raises ResultsDown."""
+    changes = await store.on_reader(read_rules, store.limits, store.accounts)
     await subscriptions.learn()
     return changes
 

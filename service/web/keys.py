@@ -1,0 +1,254 @@
+"""Keys and secret links of an account: what opens the API to programs. Each is shown once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shlex
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+import msgspec
+from aiohttp import web
+
+from service.http.backend.links import LINKS_MOST, Link, Links, TooManyLinks
+from service.http.exchange import Problem
+from service.http.serve import Backing
+from service.operator import accounts
+from service.operator.accounts import KeptKey, MadeKey
+from service.operator.connections import in_thread
+from service.operator.keys import Scope, needed
+from service.operator.put import PostedLink
+from service.operator.signatures import HmacSecret
+from service.web.entrance import fields_of
+from service.web.frame import Frame, Page, see_other
+from service.web.settings import OWNERS, Question, ask, show
+from service.web.visitors import Visitor
+from service.web.writing import link as link_to
+from tracking.errors import MalformedJob
+from tracking.request import FIELDS, MAIN
+
+KEYS, LINKS = "/settings/keys", "/settings/links"
+
+LINKS_SHOWN = 100
+"""Links of one page."""
+
+MEANINGS = {
+    Scope.READ: "read parcels, operations and links",
+    Scope.INGEST: "put requests and make secret links",
+    Scope.HOOKS: "make and change services of webhooks; reads, too",
+    Scope.ADMIN: "do what operators do: lines, dead letters",
+}
+"""What a key of each scope may do."""
+
+KEEP = {
+    "0": "ends now",
+    "3600": "works on for an hour",
+    "86400": "works on for a day",
+    "604800": "works on for a week",
+}
+"""For how many seconds a key works on beside its successor."""
+
+TRIED = {
+    Scope.HOOKS: "/v1/services",
+    Scope.READ: "/v1/links",
+    Scope.ADMIN: "/v1/lines",
+}
+"""What a key of a scope is tried at, the first of its scopes that stands here."""
+
+REQUEST = '{"slug": "usps", "number": "9405903699300184125060"}'
+"""What a key that only puts requests is tried with."""
+
+
+class KeyPages:
+    """For one event loop."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._config = frame.visitors.config
+        self._stores = frame.visitors.stores
+
+    def pages(self) -> list[Page]:
+        """Name them."""
+        one = f"{KEYS}/{{key}}"
+        return [
+            Page("GET", KEYS, self._listed, OWNERS),
+            Page("POST", KEYS, self._make, OWNERS),
+            Page("GET", f"{one}/revoke", self._ask_to_revoke, OWNERS),
+            Page("POST", f"{one}/revoke", self._revoke, OWNERS),
+            Page("GET", f"{one}/rotate", self._ask_to_rotate, OWNERS),
+            Page("POST", f"{one}/rotate", self._rotate, OWNERS),
+        ]
+
+    async def _listed(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        return await self._list_page(request, visitor)
+
+    async def _list_page(
+        self, request: web.Request, visitor: Visitor, wrong: str = ""
+    ) -> web.Response:
+        own = (await in_thread(accounts.keys, self._stores, visitor.account))[::-1]
+        is_first = not own and not await in_thread(accounts.keys, self._stores)
+        status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
+        values = {"works": [*filter(_works, own)], "wrong": wrong, "status": status}
+        values |= {"ended": [each for each in own if not _works(each)], "is_first": is_first}
+        scopes = {each: MEANINGS[each] for each in Scope if may_give(visitor, each)}
+        return show(self._frame, request, visitor, "keys", scopes=scopes, **values)
+
+    async def _make(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        form = await fields_of(request)
+        ticked = [each for each in Scope if form[each] and may_give(visitor, each)]
+        scopes = [each for each in Scope if any(each in needed(one) for one in ticked)]
+        if not scopes:
+            return await self._list_page(request, visitor, "Tick what the key is to be good for.")
+        asked = (self._stores, visitor.operator, visitor.account, scopes)
+        made = await in_thread(accounts.add_key, *asked)
+        return self._made_page(request, visitor, made, scopes)
+
+    async def _ask_to_revoke(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        key = await self._key(request, visitor)
+        question = Question(
+            f"Revoke the key {key.prefix}…?",
+            "Whatever uses it is refused within 5 seconds, and nobody makes it work again.",
+            request.path,
+            "Revoke it",
+            KEYS,
+        )
+        return ask(self._frame, request, visitor, question)
+
+    async def _revoke(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        key = await self._key(request, visitor)
+        await in_thread(accounts.revoke_key, self._stores, visitor.operator, key.prefix)
+        return see_other(KEYS, done=f"{key.prefix}… has ended.")
+
+    async def _ask_to_rotate(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        key = await self._key(request, visitor)
+        return show(self._frame, request, visitor, "rotate", key=key, keep=KEEP)
+
+    async def _rotate(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        key, keep = await self._key(request, visitor), (await fields_of(request))["keep"]
+        if keep not in KEEP:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "say how long the old key works on")
+        asked = (self._stores, visitor.operator, key.prefix, float(keep))
+        made = await in_thread(accounts.rotate_key, *asked)
+        return self._made_page(request, visitor, made, key.scopes)
+
+    async def _key(self, request: web.Request, visitor: Visitor) -> KeptKey:
+        """Find the visitor's key that the path names. Raises Problem."""
+        name = request.match_info["key"]
+        for each in await in_thread(accounts.keys, self._stores, visitor.account):
+            if each.prefix == name and _works(each):
+                return each
+        raise Problem(HTTPStatus.NOT_FOUND, "there is no such key, or it has ended")
+
+    def _made_page(
+        self, request: web.Request, visitor: Visitor, made: MadeKey, scopes: Sequence[Scope]
+    ) -> web.Response:
+        secret = made.signing.secret if isinstance(made.signing, HmacSecret) else ""
+        # Where requests must be signed, none can be written here.
+        tried = "" if made.signing else curl(base_of(self._frame, request), made.text, scopes)
+        values = {"text": made.text, "secret": secret, "scopes": scopes, "curl": tried}
+        return show(self._frame, request, visitor, "key", **values)
+
+
+def may_give(visitor: Visitor, scope: Scope) -> bool:
+    """Whether a visitor may make keys of this scope."""
+    return scope is not Scope.ADMIN or visitor.account == MAIN
+
+
+def base_of(frame: Frame, request: web.Request) -> str:
+    """Name where this service is reached, as links and examples begin."""
+    asking = frame.visitors.proxies.asking(request)
+    return frame.visitors.config.http.public_url or f"{asking.scheme}://{request.host}"
+
+
+def curl(base: str, key: str, scopes: Sequence[Scope]) -> str:
+    """Write a command that works with a key, and shows that it does."""
+    header = shlex.quote(f"as-api-key: {key}")
+    for scope, path in TRIED.items():
+        if scope in scopes:
+            return f"curl -H {header} {shlex.quote(base + path)}"
+    kind, body = shlex.quote("Content-Type: application/json"), shlex.quote(REQUEST)
+    return f"curl -H {header} -H {kind} -d {body} {shlex.quote(base + '/v1/requests')}"
+
+
+def _works(key: KeptKey) -> bool:
+    return key.ends_at is None or key.ends_at > dt.datetime.now(dt.UTC)
+
+
+class LinkPages:
+    """For one event loop."""
+
+    def __init__(self, frame: Frame, backing: Backing) -> None:
+        self._frame = frame
+        self._http = backing.config.http
+        self._couriers = backing.catalogue.slugs
+        self._links = Links(backing.operations.stored, backing.door, backing.catalogue)
+
+    def pages(self) -> list[Page]:
+        """Name them."""
+        one = f"{LINKS}/{{link}}"
+        return [
+            Page("GET", LINKS, self._listed),
+            Page("POST", LINKS, self._make, Scope.INGEST),
+            Page("GET", f"{one}/revoke", self._ask_to_revoke, Scope.INGEST),
+            Page("POST", f"{one}/revoke", self._revoke, Scope.INGEST),
+        ]
+
+    async def _listed(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        return await self._list_page(request, visitor, {})
+
+    async def _list_page(
+        self, request: web.Request, visitor: Visitor, given: Mapping[str, str], wrong: str = ""
+    ) -> web.Response:
+        after = request.query.get("after", "")
+        found = await self._links.of(visitor.account, after, LINKS_SHOWN + 1)
+        shown = found[:LINKS_SHOWN]
+        following = link_to(LINKS, after=shown[-1].id) if len(found) > len(shown) else ""
+        status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
+        values = {"links": shown, "following": following, "status": status, "wrong": wrong}
+        values |= {"couriers": self._couriers, "fields": FIELDS, "given": given}
+        makes = Scope.INGEST in visitor.scopes
+        return show(self._frame, request, visitor, "links", makes=makes, **values)
+
+    async def _make(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        form = await fields_of(request)
+        names = ("slug", "number", "title", *FIELDS)
+        given = {name: text for name in names if (text := form[name].strip())}
+        try:
+            msgspec.convert(given, PostedLink)
+            request_members = {name: text for name, text in given.items() if name != "title"}
+            asked = (visitor.operator, request_members, given.get("title"))
+            made, secret = await self._links.add(*asked)
+        except msgspec.ValidationError as error:
+            return await self._list_page(request, visitor, given, f"{error}")
+        except MalformedJob as error:
+            return await self._list_page(request, visitor, given, error.detail)
+        except TooManyLinks as error:
+            why = f"there are {LINKS_MOST} links already: revoke those that nobody needs"
+            raise Problem(HTTPStatus.CONFLICT, why) from error
+        url = f"{base_of(self._frame, request)}/start/{secret}"
+        by_get = self._http.links_by_get
+        return show(self._frame, request, visitor, "link", made=made, url=url, by_get=by_get)
+
+    async def _ask_to_revoke(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        found = await self._link(request, visitor)
+        what = f"{found.title} " if found.title else ""
+        question = Question(
+            "Revoke this secret link?",
+            f"The link {what}for {found.slug} {found.number} starts nothing any more.",
+            request.path,
+            "Revoke it",
+            LINKS,
+        )
+        return ask(self._frame, request, visitor, question)
+
+    async def _revoke(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        found = await self._link(request, visitor)
+        await self._links.revoke(visitor.operator, found.id)
+        return see_other(LINKS, done=f"The link for {found.slug} {found.number} is revoked.")
+
+    async def _link(self, request: web.Request, visitor: Visitor) -> Link:
+        """Find the visitor's link that the path names. Raises Problem."""
+        found = await self._links.find(visitor.account, request.match_info["link"])
+        if found is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "there is no such link, or it was revoked")
+        return found

@@ -1,0 +1,221 @@
+"""The lines of couriers: what waits, runs and binds; paused, resumed, their limits changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from aiohttp import web
+from markupsafe import Markup
+
+from service import PROGRAM
+from service.http.exchange import Problem, malformed
+from service.operator.attention import NO_CREDENTIALS, STOPPED, cause
+from service.operator.limits import SETTABLE, check_together, named_limits, read_wishes
+from service.operator.look import LineSnapshot
+from service.operator.pause import read_duration
+from service.web.board import LASTS, Board
+from service.web.entrance import fields_of
+from service.web.frame import Frame, Page, see_other
+from service.web.plots import sparkline
+from service.web.statistics import plots_of
+from service.web.visitors import Visitor
+from tracking.errors import MalformedJob
+from tracking.request import Slug
+
+REASON_MOST = 200
+CALLS_MOST = 100
+"""Calls in flight that a page lists."""
+
+LENGTHS = ("15m", "1h", "4h", "1d")
+"""Of a pause, offered beside others."""
+
+_BINDS = {
+    "": "",
+    "no_worker": "no worker lives",
+    "broken": f"a key of it in Redis is broken: {PROGRAM} check names it",
+    "not_configured": "it is not configured any more",
+    "filling": "those who wait are to have one call together",
+    "quiet": "Redis lost its state, or another one took over: nobody calls",
+    "concurrency": "as many calls run as may at once",
+    "rate": "as many calls start as may in a second",
+}
+
+
+class Row(NamedTuple):
+    """A line as it is listed."""
+
+    line: LineSnapshot
+    badge: str
+    why: str
+    spark: Markup | str
+    slug: Slug | None
+
+
+class LinePages:
+    """The pages of all lines, and of each."""
+
+    def __init__(self, frame: Frame, board: Board) -> None:
+        self._frame = frame
+        self._board = board
+
+    def pages(self) -> list[Page]:
+        """Name them."""
+        post = "/lines/{slug}"
+        return [
+            Page("GET", "/lines", self.show, operators=True),
+            self._frame.live("/lines/now", "operators/lines_now.html", self._all, operators=True),
+            Page("GET", "/lines/{slug}", self.show_one, operators=True),
+            self._frame.live(
+                "/lines/{slug}/now", "operators/line_now.html", self._one, operators=True
+            ),
+            Page("POST", f"{post}/pause", self.pause, operators=True),
+            Page("POST", f"{post}/resume", self.resume, operators=True),
+            Page("POST", f"{post}/limits", self.change_limits, operators=True),
+            Page("POST", f"{post}/limits/reset", self.reset_limits, operators=True),
+        ]
+
+    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Show all lines, and which couriers lack credentials. Raises StoreError."""
+        known = self._board.catalogue
+        lacking = [(slug, each) for slug in known.slugs if (each := known.lacking(slug))]
+        values = await self._all(request, visitor)
+        return self._frame.render(
+            request, visitor, "operators/lines.html", lacking=lacking, **values
+        )
+
+    async def show_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Show a line. Raises Problem, StoreError."""
+        return await self._page(request, visitor)
+
+    async def pause(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Let nobody call a courier. Raises Problem, StoreError."""
+        slug, form = self._courier(request), await fields_of(request)
+        length, why, wrong = form["length"].strip(), form["reason"].strip(), {}
+        try:
+            seconds = read_duration(length) if length else None
+        except ValueError as error:
+            wrong["length"] = f"{error}"
+        if len(why) > REASON_MOST:
+            wrong["reason"] = f"{REASON_MOST} characters at most"
+        if wrong:
+            return await self._page(request, visitor, wrong, form)
+        await self._board.operators.pause(visitor.operator, slug, seconds, why)
+        return _back(slug, f"{slug} is paused")
+
+    async def resume(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Let a courier be called again. Raises Problem, StoreError."""
+        slug = self._courier(request)
+        await self._board.operators.resume(visitor.operator, slug)
+        return _back(slug, f"{slug} may be called again")
+
+    async def change_limits(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Set those limits that were changed in the form. Raises Problem, StoreError."""
+        slug, form = self._courier(request), await fields_of(request)
+        operators, who = self._board.operators, visitor.operator
+        given = {name: form[name].strip() for name in SETTABLE if name in form}
+        now = (await operators.limits(who, slug)).in_force
+        words = [f"{name}={text or 'none'}" for name, text in given.items()]
+        try:
+            wishes = {name: each for name, each in read_wishes(words).items() if each != now[name]}
+            check_together(operators.config, slug, wishes)
+        except ValueError as error:
+            return await self._page(request, visitor, {"limits": f"{error}"}, given)
+        if not wishes:
+            return _back(slug, "the limits are as they were")
+        await operators.limits(who, slug, wishes)
+        return _back(slug, f"the limits of {slug} are changed: new calls go by them")
+
+    async def reset_limits(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Let the file hold again for one limit, or for all. Raises Problem, StoreError."""
+        slug, name = self._courier(request), (await fields_of(request))["name"]
+        try:
+            names = named_limits([name] if name else [])
+        except ValueError as error:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}") from error
+        await self._board.operators.limits(visitor.operator, slug, names)
+        return _back(slug, f"config.toml holds again for {name.replace('_', ' ') or 'all limits'}")
+
+    async def _page(
+        self,
+        request: web.Request,
+        visitor: Visitor,
+        wrong: Mapping[str, str] | None = None,
+        given: Mapping[str, str] | None = None,
+    ) -> web.StreamResponse:
+        values = await self._one(request, visitor)
+        slug: Slug | None = values["row"].slug
+        last = request.query.get("last", "day")
+        last = last if last in LASTS else "day"
+        limits = slug and await self._board.operators.limits(visitor.operator, slug)
+        plots = plots_of(await self._board.statistics(slug, last)) if slug else []
+        return self._frame.render(
+            request,
+            visitor,
+            "operators/line.html",
+            HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
+            wrong=wrong or {},
+            given=given or {},
+            limits=limits,
+            plots=plots,
+            last=last,
+            lasts=list(LASTS),
+            lengths=LENGTHS,
+            lacking=self._board.catalogue.lacking(slug) if slug else "",
+            **values,
+        )
+
+    async def _all(self, _: web.Request, __: Visitor) -> Mapping[str, Any]:
+        found = await self._board.lines()
+        rates = await self._board.rates(tuple(each.line for each in found.told))
+        rows = [self._row(each, rates.get(each.line, [])) for each in found.told]
+        return {"rows": rows, "worries": found.worries}
+
+    async def _one(self, request: web.Request, _: Visitor) -> Mapping[str, Any]:
+        named = request.match_info["slug"]
+        try:
+            line = await self._board.line(named)
+        except MalformedJob as error:
+            raise malformed(error, HTTPStatus.NOT_FOUND) from error
+        calls = [each for each in (await self._board.at_work()).calls if each.line == line.line]
+        rates = await self._board.rates((line.line,))
+        return {
+            "row": self._row(line, rates[line.line]),
+            "calls": calls[:CALLS_MOST],
+            "more": max(0, len(calls) - CALLS_MOST),
+        }
+
+    def _row(self, line: LineSnapshot, rates: Sequence[float]) -> Row:
+        slug = Slug(line.line) if Slug(line.line) in self._board.catalogue.slugs else None
+        most = max(rates, default=0.0)
+        title = f"calls a second in the last 4 hours, {most:.2g} at most of {line.per_second}"
+        spark = sparkline(title, rates) if most else ""
+        return Row(line, _badge(line), _why(line), spark, slug)
+
+    def _courier(self, request: web.Request) -> Slug:
+        try:
+            return self._board.catalogue.resolve(request.match_info["slug"])[0]
+        except MalformedJob as error:
+            raise malformed(error, HTTPStatus.NOT_FOUND) from error
+
+
+def _badge(line: LineSnapshot) -> str:
+    """Name what binds a line by the style sheet's words."""
+    if line.bound_by in STOPPED:
+        return "error" if line.paused_why == NO_CREDENTIALS else "paused"
+    if line.bound_by in {"broken", "no_worker", "not_configured"}:
+        return "error"
+    return "waiting" if line.bound_by else "delivered"
+
+
+def _why(line: LineSnapshot) -> str:
+    if line.bound_by in STOPPED:
+        return cause(line)
+    return _BINDS.get(line.bound_by) or (
+        f"the quota {line.bound_by.replace('_', ' ')} is used up" if line.bound_by else ""
+    )
+
+
+def _back(slug: Slug, done: str) -> web.Response:
+    return see_other(f"/lines/{slug}", done=done)

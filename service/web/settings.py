@@ -1,0 +1,226 @@
+"""Settings of an account: where its alerts go, what is kept for how long; what the parts share.
+
+Who only reads sees the links; a member makes some; all else is for owners, as their role says.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from service.config.schema import Config
+from service.operator.accounts import (
+    KeptAccount,
+    NotDone,
+    find_account,
+    send_test_mail,
+    set_alerts,
+    set_inbox_keep_days,
+)
+from service.operator.attempts import Attempt, count_attempt
+from service.operator.connections import in_thread
+from service.operator.keys import Scope
+from service.operator.quotas import Quota, quotas_of
+from service.operator.sessions import SESSION_DAYS
+from service.web.entrance import fields_of
+from service.web.frame import Entry, Frame, Page, may, see_other
+from service.web.visitors import Visitor
+
+OWNERS = Scope.HOOKS
+"""What the role of owners alone is good for."""
+
+ALERTS, RETENTION = "/settings/alerts", "/settings/retention"
+
+PARTS = (
+    Entry("Account", "/settings"),
+    Entry("Users", "/settings/users", OWNERS),
+    Entry("Keys", "/settings/keys", OWNERS),
+    Entry("Secret links", "/settings/links"),
+    Entry("Alerts", ALERTS, OWNERS),
+    Entry("Retention", RETENTION, OWNERS),
+)
+"""The parts, in their order."""
+
+QUOTAS = {
+    Quota.CALLS: "Calls of couriers a day",
+    Quota.PARCELS: "Parcels that are followed",
+    Quota.REQUESTS: "Requests a minute",
+}
+
+
+class Kept(NamedTuple):
+    """What is kept for so many days, None for ever; `setting` says so."""
+
+    what: str
+    days: int | None
+    setting: str
+
+
+class Question(NamedTuple):
+    """What is asked on a page of its own before an act that nobody can take back."""
+
+    title: str
+    what: str
+    act: str
+    button: str
+    back: str
+
+
+def show(
+    frame: Frame,
+    request: web.Request,
+    visitor: Visitor,
+    name: str,
+    **values: Any,
+) -> web.Response:
+    """Render a page of the settings."""
+    parts = [each for each in PARTS if may(visitor, each)]
+    return frame.render(request, visitor, f"settings/{name}.html", parts=parts, **values)
+
+
+def ask(frame: Frame, request: web.Request, visitor: Visitor, question: Question) -> web.Response:
+    """Ask before an act; the form posts to `question.act`."""
+    return show(frame, request, visitor, "confirm", question=question)
+
+
+class Settings:
+    """For one event loop."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._config = frame.visitors.config
+        self._stores = frame.visitors.stores
+
+    def pages(self) -> list[Page]:
+        """Name them."""
+        return [
+            Page("GET", "/settings", self._show_account),
+            Page("GET", ALERTS, self._show_alerts, OWNERS),
+            Page("POST", ALERTS, self._set_alerts, OWNERS),
+            Page("POST", f"{ALERTS}/test", self._test_mail, OWNERS),
+            Page("GET", RETENTION, self._show_retention, OWNERS),
+            Page("POST", RETENTION, self._set_days, OWNERS),
+        ]
+
+    async def _show_account(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        account = await self._account(visitor)
+        found = await in_thread(quotas_of, self._config, self._stores, [account.name])
+        quotas = [(QUOTAS[each], use) for each, use in found[account.name].items()]
+        return show(self._frame, request, visitor, "account", account=account, quotas=quotas)
+
+    async def _show_alerts(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        return await self._alerts_page(request, visitor)
+
+    async def _set_alerts(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        address = (await fields_of(request))["alerts"].strip()
+        asked = (self._stores, visitor.operator, visitor.account, address)
+        try:
+            await in_thread(set_alerts, *asked)
+        except NotDone:
+            wrong = {"given": address, "wrong": "This is no address of a mailbox."}
+            return await self._alerts_page(
+                request, visitor, HTTPStatus.UNPROCESSABLE_ENTITY, **wrong
+            )
+        done = f"Alerts go to {address}." if address else "Alerts go to nobody by mail."
+        return see_other(ALERTS, done=done)
+
+    async def _test_mail(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Send a mail at once, and say what the server answered."""
+        await in_thread(count_attempt, self._stores, Attempt.TEST_MAIL, visitor.account)
+        asked = (self._config, self._stores, visitor.operator, visitor.account)
+        try:
+            answer = await in_thread(send_test_mail, *asked)
+        except NotDone as error:
+            said = {"refused": f"{error}"}
+            return await self._alerts_page(request, visitor, HTTPStatus.BAD_GATEWAY, **said)
+        return see_other(ALERTS, done=f"The mail is sent. The server answered: {answer}")
+
+    async def _alerts_page(
+        self,
+        request: web.Request,
+        visitor: Visitor,
+        status: HTTPStatus = HTTPStatus.OK,
+        **said: str,
+    ) -> web.Response:
+        account = await self._account(visitor)
+        values = {"given": account.alerts, "wrong": "", "refused": ""} | said
+        values["host"] = self._config.mail.host
+        return show(
+            self._frame, request, visitor, "alerts", status=status, account=account, **values
+        )
+
+    async def _show_retention(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        return await self._retention_page(request, visitor)
+
+    async def _set_days(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        text = (await fields_of(request))["days"].strip()
+        try:
+            days = _days(text)
+            asked = (self._stores, visitor.operator, visitor.account, days)
+            await in_thread(set_inbox_keep_days, *asked)
+        except NotDone:
+            said = {"given": text, "wrong": "Write a number of days from 1 to 90, or nothing."}
+            return await self._retention_page(request, visitor, **said)
+        kept = f"for {days} days" if days else "as long as the settings of this service say"
+        return see_other(RETENTION, done=f"Relayed requests are kept {kept}.")
+
+    async def _retention_page(
+        self, request: web.Request, visitor: Visitor, given: str | None = None, wrong: str = ""
+    ) -> web.Response:
+        account = await self._account(visitor)
+        set_days = "" if account.inbox_keep_days is None else f"{account.inbox_keep_days}"
+        return show(
+            self._frame,
+            request,
+            visitor,
+            "retention",
+            status=HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
+            kept=kept_of(self._config, account),
+            usual=self._config.webhooks.inbox_keep_days,
+            given=set_days if given is None else given,
+            wrong=wrong,
+        )
+
+    async def _account(self, visitor: Visitor) -> KeptAccount:
+        return await in_thread(find_account, self._stores, visitor.account)
+
+
+def _days(text: str) -> int | None:
+    """Read days that somebody typed, "" for none. Raises NotDone."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise NotDone(f"{text[:80]!r} is no number of days")
+    return int(text[:9]) or -1
+
+
+def kept_of(config: Config, account: KeptAccount) -> list[Kept]:
+    """List what is kept of an account for how long, and what says so."""
+    webhooks, days = config.webhooks, account.inbox_keep_days
+    inbox = "of your account" if days else "[webhooks] inbox_keep_days"
+    results = "[results] keep_days"
+    return [
+        Kept("Parcels that have ended, from their last change", config.results.keep_days, results),
+        Kept(
+            "What failed attempts quote of a courier's answer",
+            config.results.excerpt_days,
+            "[results] excerpt_days",
+        ),
+        Kept("Operations, from their end", config.operations.keep_days, "[operations] keep_days"),
+        Kept(
+            "Requests that got no answer, and answers that nobody could read",
+            config.dead.keep_days,
+            "[dead] keep_days",
+        ),
+        Kept("Deliveries of webhooks, from their end", webhooks.keep_days, "[webhooks] keep_days"),
+        Kept(
+            "Their attempts, with what was answered",
+            webhooks.attempts_keep_days,
+            "[webhooks] attempts_keep_days",
+        ),
+        Kept("Relayed requests, from their end", days or webhooks.inbox_keep_days, inbox),
+        Kept("Sessions of users, from the login", SESSION_DAYS, ""),
+        Kept("Records of what users and operators did", None, ""),
+    ]

@@ -128,8 +128,7 @@ do
     local unread, keys = {}, {}
     for _, id in ipairs(ids) do
       if texts[id] == nil then
-        table.insert(unread, id)
-        table.insert(keys, STATUS .. id)
+        unread[#unread + 1], keys[#keys + 1] = id, STATUS .. id
       end
     end
     local found = #keys > 0 and call('MGET', unpack(keys)) or {}
@@ -172,10 +171,16 @@ end
 
 -- The parcel as its account knows it; whose it is an operation's id tells.
 local function tracking_of(number)
-  return parcel_of((string.match(number, '^[^@]*')))
+  return parcel_of(bare(number))
 end
 
 -- The parcel under which an operation is noted; `parcel_of` in other words.
+-- The number without the account that asks for it.
+local function bare(number)
+  local at = string.find(number, '@', 1, true)
+  return at and string.sub(number, 1, at - 1) or number
+end
+
 local function own_parcel(id, operation)
   local account = string.match(id, '^([a-z0-9]+)/')
   return operation.tracking .. (account and '@' .. account or '')
@@ -183,13 +188,13 @@ end
 
 -- Cancel and forget reach a number of every account that ever asked: they try these.
 local function note_account(number)
-  local account = string.match(number, '@(.*)$')
-  if account then call('SADD', ACCOUNTS, account) end
+  local at = string.find(number, '@', 1, true)
+  if at then call('SADD', ACCOUNTS, string.sub(number, at + 1)) end
 end
 
 -- The id of the operation of requests without one; `job` is the key of the first of them.
 local function anonymous_id(number, job)
-  return parcel_of(number) .. ':' .. job
+  return slug .. ':' .. number .. ':' .. job
 end
 
 -- An operation of which nothing is known yet.

@@ -110,8 +110,11 @@ do
 end
 
 -- Statuses, as the script leaves them: each is read once, and all that changed are written at its end.
+local EVENTS = 'tracking:events'
 local status, note_statuses, set_status, write_statuses
 do
+  -- Redis drops whole blocks of up to 100 entries, so there are at most 100,000.
+  local EVENTS_MOST, EVENTS_MS = '99900', '3600000'
   local texts, is_changed, changed, ended = {}, {}, {}, {}
 
   -- The text of an operation, false without one. `read`: its key, where that was read just now.
@@ -157,8 +160,11 @@ do
       end
     end
     if #written > 0 then call('MSET', unpack(written)) end
+    if #ended == 0 then return end
     -- Who archives tells of a key of another type.
-    if #ended > 0 then redis.pcall('ZADD', 'tracking:to_archive', unpack(ended)) end
+    redis.pcall('ZADD', 'tracking:to_archive', unpack(ended))
+    redis.pcall('XTRIM', EVENTS, 'MAXLEN', '~', EVENTS_MOST)
+    call('PEXPIRE', EVENTS, EVENTS_MS)
   end
 end
 
@@ -169,18 +175,18 @@ local function parcel_of(number)
   return slug .. ':' .. number
 end
 
--- The parcel as its account knows it; whose it is an operation's id tells.
-local function tracking_of(number)
-  return parcel_of(bare(number))
-end
-
--- The parcel under which an operation is noted; `parcel_of` in other words.
 -- The number without the account that asks for it.
 local function bare(number)
   local at = string.find(number, '@', 1, true)
   return at and string.sub(number, 1, at - 1) or number
 end
 
+-- The parcel as its account knows it; whose it is an operation's id tells.
+local function tracking_of(number)
+  return parcel_of(bare(number))
+end
+
+-- The parcel under which an operation is noted; `parcel_of` in other words.
 local function own_parcel(id, operation)
   local account = string.match(id, '^([a-z0-9]+)/')
   return operation.tracking .. (account and '@' .. account or '')
@@ -219,8 +225,6 @@ do
     CANCELLED = '',
   }
   local DAY_MS = 86400000
-  -- Redis drops whole blocks of up to 100 entries, so there are at most 100,000.
-  local EVENTS, EVENTS_MOST, EVENTS_MS = 'tracking:events', '99900', '3600000'
   local dates, instants = {}, {}
 
   -- Days since 1970 as YYYY-MM-DD.
@@ -300,21 +304,12 @@ do
     call('UNLINK', key) -- of a million, DEL alone would hold Redis for long
   end
 
-  local expires = false
-
-  -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status.
-  local function tell_of_end(id, state)
-    redis.pcall('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MOST, '*', state, id)
-    if expires then return end
-    expires = true
-    call('PEXPIRE', EVENTS, EVENTS_MS)
-  end
-
   -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.
   -- Its status gets an end of its own when it is archived: archive.lua.
   local function write_end(id, operation, was, verdict)
     set_status(id, written(operation, verdict.state, verdict), true)
-    tell_of_end(id, verdict.state)
+    -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status.
+    redis.pcall('XADD', EVENTS, '*', verdict.state, id)
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then
       count_open(operation, -1)
     end

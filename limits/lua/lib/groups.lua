@@ -23,10 +23,11 @@ do
   -- The record of a number without one: pushed by hand, or by the original system, it is one plain request. Nil
   -- when that ends by an answer which is fresh enough.
   local function by_hand(number, base)
-    local anon = { id = 'hand-' .. base, at = now_ms }
+    local record = { since = now_ms, anon = { id = 'hand-' .. base } }
     local answer = rules.remembers and fresh(call('GET', ANSWER .. number))
-    if answer and serves(answer, {}) and end_anonymous(number, anon, answer) then return nil end
-    return { since = now_ms, anon = anon }
+    if not (answer and serves(answer, {})) then return record end
+    end_anonymous(number, record, answer)
+    return nil
   end
 
   -- Returns the record of a number that was popped and the call that runs for it, nil when nobody wants
@@ -83,13 +84,13 @@ do
     return #group.members >= group.most or budget.left <= -RIDER_COSTS * rules.together
   end
 
-  -- Adds those of a list's entries that ride; whose entries leave the list is noted in `gone`: names and indexes.
   -- Whether an entry may ride that is in no group and has no call yet. Pushed by hand it may be anything, also the name
   -- of the field that holds no record: only what has a record, or the name of a number of `main`, does.
   local function may_ride(entry, text)
     return entry ~= '' and entry ~= '!relist' and (text or not string.find(entry, '[^%w ._/-]'))
   end
 
+  -- Adds those of a list's entries that ride; whose entries leave the list is noted in `gone`: names and indexes.
   -- Returns how many entries there are.
   local function pick(group, list, from, most, gone)
     local listed, names, calls = call('LRANGE', list, from, from + most - 1), group.names, {}
@@ -106,8 +107,8 @@ do
         if done and (record or ends) then
           gone.numbers[#gone.numbers + 1], gone.indexes[#gone.indexes + 1] = number, from + i - 1
         end
-      end
         if done and record then names[name], group.members[#group.members + 1] = true, { number, record } end
+      end
     end
     return #listed
   end

@@ -359,14 +359,16 @@ local function operation_in(text)
   return operation
 end
 
--- The operation of requests without an id, as its key tells or, while it waits, their record alone; nil
--- when it has ended. Returns its id too.
-local function anonymous_operation(number, anon)
-  local id = anonymous_id(number, anon.id)
-  local operation = rules.operations and operation_in(status(id))
-    or { tracking = tracking_of(number), at = anon.at, auto = anon.auto }
-  operation.anonymous = true
-  return not ENDED[operation.status] and operation or nil, id
+-- The operation of requests without an id, and its id: the record of their number tells all of it, from their
+-- admission to their end.
+local function anonymous_operation(number, record)
+  local anon = record.anon
+  -- Of those that are given up without a call none runs.
+  local runs = record.n and type(record.dying) ~= 'table'
+  return {
+    tracking = tracking_of(number), at = anon.at or record.since, auto = anon.auto, put = anon.put,
+    resend_of = anon.resend_of, status = runs and 'RUNNING' or nil, anonymous = true,
+  }, anonymous_id(number, anon.id)
 end
 
 -- The other parcel that an operation is of, nil when it is this one's; '' for one that was forgotten, of

@@ -12,6 +12,7 @@ import pytest
 import redis
 from pages_ground import Person, Service, Shown
 
+from limits import keys
 from limits.workers import FORM
 from service.http.dead import RECORDS_MOST
 from service.web.dead import PAGE_MOST
@@ -44,6 +45,8 @@ def line(service: Service) -> Iterator[redis.Redis]:
         call = {"n": "94001", "at": time.time() * 1e6, "newest": ["a"], "ids": 1, "tries": 0}
         client.hset("wait_inflight:usps", "tok-1-7", json.dumps(call))
         client.zadd("calls_leases:usps", {"tok-1-7": (time.time() + 60) * 1e6})
+        at = int(time.time())
+        client.hset(keys.ten_minutes(at - at % 600, "usps"), mapping={"SUCCESS 100 250": 60})
         _store_parcels(service)
         yield client
 
@@ -120,16 +123,33 @@ def test_the_overview_says_what_needs_attention_first(owner: Person) -> None:
     assert owner.get("/overview/attention", If_None_Match=shown.headers["ETag"]).status == 304
 
 
+def test_the_overview_leads_to_the_dead_letters_of_the_last_day(
+    service: Service, owner: Person
+) -> None:
+    record_dead(service, "new")
+    record_dead(service, "old", at=dt.datetime.now(dt.UTC) - dt.timedelta(days=2))
+
+    shown = owner.get("/")
+    (link,) = shown.tree.xpath("//a[starts-with(@href, '/dead?since=')]/@href")
+
+    assert "Dead letters 1" in shown.words
+    assert names(owner.get(link)) == ["/dead/records/new"]
+    service.stores.dead.delete_many({})
+
+
 def test_lines_and_workers_are_listed_as_they_are_now(owner: Person) -> None:
     lines, workers, one = (owner.get(path) for path in ("/lines", "/workers", USPS))
 
     (row,) = [each for each in lines.tree.iter("tr") if each.findtext(".//a") == "usps"]
     assert row.text_content().split()[:4] == ["usps", "paused", "by", "hand"]
     assert "1/20" in row.text_content()
+    (spark,) = row.xpath(".//*[local-name()='svg']")
+    assert "of 2" in spark.get("aria-label")
     assert "TRACKER_COURIERS__FEDEX__CLIENT_ID" in lines.words
     for shown in (workers, one):
         assert "<b>one 11" in shown.words
         assert "94001" in shown.words
+    assert "60" in one.tree.xpath("//figure")[0].text_content()
     assert owner.get("/lines/nobody-1").status == 404
 
 

@@ -333,6 +333,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         ),
         "dead": (
             Index(("slug", "reason")),
+            Index(("reason",)),
             Index(("operations",)),
             Index(("at",), None, names.dead_keep_days),
             # Listed page by page, the newest first.

@@ -148,13 +148,23 @@ def test_an_invitation_comes_by_mail_and_its_link_lets_in(
 
 
 def add_parcel(shown: Window, number: str) -> Page:
-    """Type a number, look at who may have it, and choose a courier all the same."""
+    """Type a number, and choose a courier before one is suggested."""
     page = shown.open("/parcels/add")
     page.get_by_label("Number", exact=True).press_sequentially(number)
-    expect(page.get_by_role("status")).to_have_text("No courier's numbers look like this.")
-    page.get_by_label("Courier", exact=True).select_option(SLUG)
+    with page.expect_response("**/parcels/detect*"):
+        page.get_by_label("Courier", exact=True).select_option(SLUG)
     page.get_by_role("button", name="Add it").click()
     return page
+
+
+def test_the_couriers_that_may_have_a_number_are_suggested_while_it_is_typed(
+    browser: Browser, service: Service
+) -> None:
+    with window(browser, service.person("member")) as shown:
+        page = shown.open("/parcels/add")
+        page.get_by_label("Number", exact=True).press_sequentially("1Z999AA10123456784")
+
+        expect(page.get_by_label("Courier", exact=True)).to_have_value("ups")
 
 
 def test_a_parcel_goes_from_pending_to_delivered_before_ones_eyes(

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.prove
 PASSWORD = "correct horse battery"  # noqa: S105 - of nobody else
 MAIL_SECONDS = 30.0
 NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
+LINE = "/lines/blue-post"
 DEAD = 120
 ROWS = 5_000
 
@@ -101,7 +102,7 @@ def test_the_first_owner_comes_by_the_printed_link(browser: Browser, service: Se
     assert service.stranger().get(link).status == 410
 
 
-def test_by_keyboard_alone_somebody_logs_in_and_goes_to_a_page(
+def test_by_keyboard_alone_somebody_logs_in_and_pauses_a_courier(
     browser: Browser, service: Service
 ) -> None:
     carl = new_user("carl@main.example", MAIN, Role.OWNER)
@@ -118,6 +119,15 @@ def test_by_keyboard_alone_somebody_logs_in_and_goes_to_a_page(
         page.keyboard.press("Enter")
 
         expect(page.get_by_role("heading", level=1)).to_have_text("Users")
+        page = shown.open(LINE)
+        tab_to(page, "input")
+        page.keyboard.type("by keyboard")
+        tab_to(page, "button", "Pause")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("region", name="Now")).to_contain_text("by keyboard")
+        tab_to(page, "button", "Resume")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("region", name="Now")).not_to_contain_text("by keyboard")
 
 
 def tab_to(page: Page, tag: str, words: str = "") -> None:
@@ -189,7 +199,7 @@ def test_a_courier_is_paused_resumed_and_its_limits_changed(
 ) -> None:
     assert worker.pid
     with window(browser, service.person()) as shown:
-        page = shown.open("/lines/blue-post")
+        page = shown.open(LINE)
         now = page.get_by_role("region", name="Now")
         page.get_by_label("Reason").fill("they asked us to")
         page.get_by_role("button", name="Pause").click()

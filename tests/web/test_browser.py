@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
-from browser_ground import PATIENCE_MS, Window, window
+from browser_ground import PATIENCE_MS, WIDE, Window, window
 from pages_ground import ACME, Service
 from planted import SLUG
 from playwright.sync_api import Browser, Page, expect
@@ -79,6 +79,25 @@ def more_settings(couriers: dict[str, str], mailbox: Mailbox) -> dict[str, str]:
         "TRACKER_MAIL__TLS": "none",
         "TRACKER_MAIL__SENDER": "tracker@tracker.example",
     }
+
+
+def test_what_no_page_may_do_would_be_noticed(browser: Browser, service: Service) -> None:
+    shown = Window(browser, service.person())
+    page = shown.open("/")
+    page.evaluate(
+        """() => {
+          const main = document.querySelector("main");
+          main.insertAdjacentHTML("beforeend", "<img src='http://127.0.0.1:1/x.png'><b style='x'>");
+          main.insertAdjacentHTML("beforeend", "<b onclick='alert(1)'>b</b>");
+          main.querySelector("b:last-child").click();
+        }"""
+    )
+    found = shown.findings((WIDE, "light"))
+    shown.context.close()
+
+    assert any("image-alt" in each for each in found)
+    for broken in ("img-src", "style-src", "script-src"):
+        assert any(f"policy: {broken}" in each for each in shown.complaints), broken
 
 
 def choose_password(page: Page, email: str = "") -> None:

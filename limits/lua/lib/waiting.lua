@@ -242,7 +242,7 @@ do
 
   function put_later(number, record, due_ms)
     record = with_parked(number, record)
-    record.state = 'later'
+    record.state, record.position = 'later', nil
     write_record(REQUESTS, number, record)
     change_later('ZADD', LATER, due_ms, number)
     mark_busy()

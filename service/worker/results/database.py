@@ -42,7 +42,7 @@ KEEP_TOLD_INDEX = "keep_days_told"
 _CHECKS = ("active_1_slug_1_next_check_at_1", "active_1_slug_1_check_pace_1_next_check_at_1")
 OF_BEFORE = frozenset({"next_check_at_1", *_CHECKS, "tag_1_slug_1", KEEP_DAYS_INDEX})
 """Of `tracking`, when couriers took no turns, when their checks had no paces, when nobody listed an
-account's parcels, and when nobody was told of changes."""
+account's parcels, and when nobody heard of changes."""
 
 BY_UPDATE = ("account", "tag", "updated_at", "_id")
 BY_CREATION = ("account", "created_at", "_id")
@@ -333,6 +333,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         ),
         "dead": (
             Index(("slug", "reason")),
+            Index(("reason",)),
             Index(("operations",)),
             Index(("at",), None, names.dead_keep_days),
             # Listed page by page, the newest first.

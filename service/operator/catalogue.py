@@ -54,7 +54,7 @@ class Catalogue:
             return first.slug
         slugs = ", ".join(each.slug for each in served)
         why = f"it may be of {slugs}" if slugs else "no courier's numbers look like this one"
-        raise MalformedJob("no_slug", f"name the courier as `slug`: {why}")
+        raise MalformedJob("no_slug", f"name the courier (`slug`): {why}")
 
     def name(self, slug: Slug) -> str:
         """Name a courier as people do."""

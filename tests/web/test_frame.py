@@ -174,7 +174,7 @@ def test_every_control_of_a_page_has_a_name(owner: Person) -> None:
 
 def test_without_a_user_the_pages_tell_how_to_make_the_first(service: Service) -> None:
     assert service.without_users.status == 503
-    assert "python worker.py user add --first" in service.without_users.words
+    assert "user add --first" in service.without_users.words
 
 
 def test_what_is_done_is_said_once_and_by_nobody_elses_words(acme: Person) -> None:

@@ -15,6 +15,7 @@ from pages_ground import Person, Service
 from service.http.exchange import Problem
 from service.web import visitors
 from service.web.assets import FILES, STATIC, address
+from tracking.request import Account
 
 ELSEWHERE = {"src", "href", "action", "srcset", "data", "poster", "hx-get", "hx-post"}
 """Attributes by which a page loads something, or leads somewhere."""
@@ -170,6 +171,18 @@ def test_every_control_of_a_page_has_a_name(owner: Person) -> None:
     assert len(tree.findall(".//h1")) == 1
     assert tree.get("lang") == "en"
     assert re.fullmatch(r"[^·]+ · Courier tracking", tree.findtext(".//title"))
+
+
+def test_a_user_of_a_suspended_account_is_told_why_and_may_leave(service: Service) -> None:
+    service.command("account", "add", "closed")
+    closed = service.person("owner", Account("closed"))
+    service.command("account", "suspend", "closed", "--reason", "unpaid")
+
+    shown = closed.get("/settings/alerts")
+
+    assert shown.status == 403
+    assert "the account closed is suspended: unpaid" in shown.words
+    assert closed.submit(shown, "/logout").path.startswith("/login")
 
 
 def test_without_a_user_the_pages_tell_how_to_make_the_first(service: Service) -> None:

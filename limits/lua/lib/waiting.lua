@@ -198,7 +198,8 @@ do
 end
 
 local function put_tail(number, record)
-  record.state, record.position = nil, push_last(list_of(record), number)
+  if record.state then record.state = nil end
+  record.position = push_last(list_of(record), number)
   write_record(REQUESTS, number, record)
   mark_busy()
 end

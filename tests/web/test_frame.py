@@ -21,6 +21,12 @@ ELSEWHERE = {"src", "href", "action", "srcset", "data", "poster", "hx-get", "hx-
 """Attributes by which a page loads something, or leads somewhere."""
 
 
+@pytest.fixture(scope="module")
+def more_settings() -> dict[str, str]:
+    """With keys, so that nothing but the pages themselves looks where a form comes from."""
+    return {"TRACKER_HTTP__REQUIRE_KEY": "true"}
+
+
 def test_each_page_forbids_browsers_all_that_is_not_ours(owner: Person) -> None:
     for path in ("/", "/login"):
         shown = owner.get(path)

@@ -314,7 +314,12 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             Index(("service", "at"), FAILED, own_name="failed"),
         ),
         "relay_values": (Index(("until",), until=True),),
-        "mails": (Index(("ended_at", "next_at")), Index(("ended_at",), None, MAILS_KEEP_DAYS)),
+        "mails": (
+            Index(("ended_at", "next_at")),
+            # For the list of what an account, or who operates, was alerted of.
+            Index(("account", "made_at")),
+            Index(("ended_at",), None, MAILS_KEEP_DAYS),
+        ),
     }
 
 

@@ -11,7 +11,8 @@ from http import HTTPStatus
 from aiohttp import web
 
 from service.http.backend.keyring import Keyring
-from service.http.exchange import Problem, body_of
+from service.http.exchange import Problem
+from service.http.reading import body_of
 from service.operator.audit import Operator, Via
 from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, needed
 from service.operator.quotas import Quota, QuotaUsedUp, Use

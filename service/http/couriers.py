@@ -11,7 +11,8 @@ from msgspec import Meta
 
 from service.config.schema import Config, together_for
 from service.http.callers import Callers
-from service.http.exchange import About, Route, answer, malformed, parameters_of, read_query
+from service.http.exchange import About, Route, answer, malformed
+from service.http.reading import parameters_of, read_query
 from service.operator.catalogue import Catalogue, Sign
 from service.operator.keys import Scope
 from tracking.errors import MalformedJob

@@ -13,14 +13,11 @@ from msgspec import Meta
 
 from service.http.backend.operators import Acted, Filter, Operators, behind
 from service.http.callers import Callers
-from service.http.exchange import (
+from service.http.exchange import About, Problem, Route, answer
+from service.http.reading import (
     CURSOR,
     MOMENT,
     TIME,
-    About,
-    Problem,
-    Route,
-    answer,
     in_utc,
     parameters_of,
     place_of,

@@ -14,14 +14,11 @@ from msgspec import Meta
 
 from service.http.backend.operators import cursor_of
 from service.http.callers import Callers, owner_of
-from service.http.exchange import (
+from service.http.exchange import About, Problem, Route, answer
+from service.http.reading import (
     CURSOR,
     MOMENT,
     TIME,
-    About,
-    Problem,
-    Route,
-    answer,
     in_utc,
     parameters_of,
     place_of,

@@ -15,18 +15,9 @@ from msgspec import Meta
 from service.http.backend.listeners import EventId, EventIds, Kind, Listener, Told
 from service.http.backend.operation_view import OperationView
 from service.http.backend.operations import Operations, Place
-from service.http.exchange import (
-    FLAG,
-    REQUEST_ID,
-    About,
-    Parameter,
-    Problem,
-    Route,
-    come_later,
-    finish,
-    flag,
-)
+from service.http.exchange import REQUEST_ID, About, Parameter, Problem, Route, come_later, finish
 from service.http.operations import OperationRoutes, Output, own_id
+from service.http.reading import FLAG, flag
 from service.operator.keys import Scope
 from tracking.errors import StoreError
 from tracking.request import Account, account_and_id

@@ -15,16 +15,8 @@ from service.config.schema import Config
 from service.http.backend.operators import cursor_of
 from service.http.callers import Callers, owner_of
 from service.http.deliveries import LIMIT, PAGE_MOST, AttemptMade, Meant, which_of
-from service.http.exchange import (
-    About,
-    Parameter,
-    Problem,
-    Route,
-    answer,
-    parameters_of,
-    read_body,
-    read_query,
-)
+from service.http.exchange import About, Parameter, Problem, Route, answer
+from service.http.reading import parameters_of, read_body, read_query
 from service.operator.connections import in_thread
 from service.operator.deliveries import Delivery, DeliveryState
 from service.operator.inbox import Edit, delete, edit, inbox_of, resend, show, sought

@@ -36,7 +36,6 @@ from service.http.backend.door import Door, TooSlow
 from service.http.backend.keyring import Keyring
 from service.http.callers import Allowance
 from service.http.exchange import (
-    BODY_SECONDS,
     JSON,
     Problem,
     come_later,
@@ -47,6 +46,7 @@ from service.http.exchange import (
     name_of,
 )
 from service.http.handshakes import answer_of
+from service.http.reading import BODY_SECONDS
 from service.observe.counts import Key
 from service.observe.log import emit_unexpected
 from service.observe.metrics import RELAYED, RELAYED_SPOOLED, RELAYED_WAITING

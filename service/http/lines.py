@@ -12,16 +12,8 @@ from msgspec import Meta
 
 from service.http.backend.operators import Operators
 from service.http.callers import Callers
-from service.http.exchange import (
-    About,
-    Problem,
-    Route,
-    answer,
-    malformed,
-    parameters_of,
-    read_body,
-    read_query,
-)
+from service.http.exchange import About, Problem, Route, answer, malformed
+from service.http.reading import parameters_of, read_body, read_query
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
 from service.operator.limits import SETTABLE, check_together

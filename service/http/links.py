@@ -21,16 +21,8 @@ from service.http.backend.links import (
     UsedJustNow,
 )
 from service.http.callers import Callers, owner_of
-from service.http.exchange import (
-    About,
-    Problem,
-    Route,
-    answer,
-    malformed,
-    parameters_of,
-    read_body,
-    read_query,
-)
+from service.http.exchange import About, Problem, Route, answer, malformed
+from service.http.reading import parameters_of, read_body, read_query
 from service.operator.keys import Scope
 from service.operator.put import PostedLink
 from tracking.errors import MalformedJob

@@ -17,7 +17,6 @@ from service.http.backend.door import Door
 from service.http.backend.operations import NotCancelled, Operations, OperationView, Place
 from service.http.callers import Callers
 from service.http.exchange import (
-    FLAG,
     RETRY_SECONDS,
     About,
     Parameter,
@@ -26,9 +25,8 @@ from service.http.exchange import (
     Written,
     answer,
     come_later,
-    flag,
-    seconds_of,
 )
+from service.http.reading import FLAG, flag, seconds_of
 from service.http.requests import Taken
 from service.operator.keys import Scope
 from service.operator.resend import NotEnded, ended_one, renewed

@@ -16,23 +16,18 @@ from msgspec import Meta
 from service.http.backend.door import Door
 from service.http.backend.operations import Operations, OperationView, queued
 from service.http.backend.operators import cursor_of
-from service.http.exchange import (
+from service.http.exchange import About, Parameter, Problem, Route, answer, malformed
+from service.http.operations import WAIT, WAIT_MOST, Operation, OperationRoutes, told
+from service.http.reading import (
     CURSOR,
     MOMENT,
     TIME,
-    About,
-    Parameter,
-    Problem,
-    Route,
-    answer,
     in_utc,
-    malformed,
     parameters_of,
     place_of,
     read_query,
     seconds_of,
 )
-from service.http.operations import WAIT, WAIT_MOST, Operation, OperationRoutes, told
 from service.operator.catalogue import Catalogue
 from service.operator.connections import in_thread
 from service.operator.keys import Scope

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from service.config.schema import Config
 from service.http.callers import Callers
-from service.http.exchange import MOMENT, About, Route, answer
+from service.http.exchange import About, Route, answer
+from service.http.reading import MOMENT
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
 from service.operator.quotas import Quota, quotas_of

@@ -14,19 +14,8 @@ from msgspec import Meta
 
 from service.http.backend.door import Door
 from service.http.callers import Callers
-from service.http.exchange import (
-    FLAG,
-    JSON,
-    About,
-    Parameter,
-    Problem,
-    Route,
-    body_of,
-    come_later,
-    flag,
-    insist_on_json,
-    json_of,
-)
+from service.http.exchange import JSON, About, Parameter, Problem, Route, come_later
+from service.http.reading import FLAG, body_of, flag, insist_on_json, json_of
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
 from service.operator.put import (

@@ -11,13 +11,8 @@ from aiohttp import web
 from msgspec import Meta
 
 from service.http.callers import Callers, owner_of
-from service.http.exchange import (
-    About,
-    Problem,
-    Route,
-    answer,
-    read_body,
-)
+from service.http.exchange import About, Problem, Route, answer
+from service.http.reading import read_body
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.service_view import members, whole_members

@@ -11,7 +11,7 @@ import datetime as dt
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from limits.admin.accounts import AccountQuotas
 from service.config.schema import Config
@@ -66,7 +66,7 @@ class QuotaUsedUp(NotDone):
         return max(1, math.ceil((self.use.resets_at - dt.datetime.now(dt.UTC)).total_seconds()))
 
     @property
-    def members(self) -> dict[str, object]:
+    def members(self) -> dict[str, Any]:
         """What programs are to know of it."""
         some = {name: each for name, each in self.use._asdict().items() if each is not None}
         return {"quota": self.quota.value, **some}

@@ -17,7 +17,8 @@ from aiohttp import web
 
 from service.http.backend.operators import Acted, Filter, behind
 from service.http.dead import NAMED_MOST, RECORDS_MOST
-from service.http.exchange import Problem, place_of
+from service.http.exchange import Problem
+from service.http.reading import place_of
 from service.operator.connections import in_thread
 from service.operator.dead import Document, count, shown
 from service.web.board import Board

@@ -11,8 +11,9 @@ from typing import Any
 from aiohttp import web
 
 from service.http.backend.operators import cursor_of
-from service.http.exchange import REQUEST_ID, Problem, finish, read_query
+from service.http.exchange import REQUEST_ID, Problem, finish
 from service.http.parcels import ListedParcels
+from service.http.reading import read_query
 from service.http.serve import Backing
 from service.operator.catalogue import Catalogue, Sign
 from service.operator.connections import in_thread

@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import json
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +49,7 @@ SHOP = Account("shop")
 
 
 def routes(keys: FixedKeys, most: int) -> OperationRoutes:
-    operations: Any = SimpleNamespace(held_most=most)
+    operations: Any = SimpleNamespace(held=Counter(), held_most=most)
     return OperationRoutes(operations, cast("Any", None), Callers(keys, 1_000.0))
 
 
@@ -73,7 +74,7 @@ def test_one_key_holds_half_of_all_replies_and_leaves_some_for_every_other() -> 
     with contextlib.ExitStack() as closing:
         assert [hold_all(each, closing) for each in (first, second, third)] == [4, 2, 1]
     assert {(each.status, *(each.headers or ())) for each in refusals} == {(429, "Retry-After")}
-    assert "4 replies are held for the key tk_" in refusals[0].detail
+    assert "4 replies are held for tk_" in refusals[0].detail
     with contextlib.ExitStack() as closing:  # all of them are free again
         assert hold_all(second, closing) == 4
 

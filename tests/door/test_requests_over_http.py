@@ -24,7 +24,7 @@ from door_ground import (
 )
 
 from devstack.servers import Server
-from service.http import exchange
+from service.http import reading
 from service.http import requests as requests_module
 from service.http.backend import door as door_module
 from service.http.exchange import BODY_MOST
@@ -323,7 +323,7 @@ async def test_only_plain_json_is_read(client: Client, headers: dict[str, str]) 
 async def test_a_body_that_does_not_come_ends_its_request(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(reading, "BODY_SECONDS", 0.05)
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"{"

@@ -18,7 +18,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from service.http.aftership.envelope import refusal
 from service.http.backend.shipments import Code, Filters, Position
-from service.http.exchange import Problem, body_of, insist_on_json, json_of
+from service.http.exchange import Problem
+from service.http.reading import body_of, insist_on_json, json_of
 from service.worker.deliveries.aftership import VERSIONS
 from tracking.checkpoint import Tag
 from tracking.request import Account, account_and_id, operation_id

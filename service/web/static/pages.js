@@ -34,3 +34,12 @@ document.addEventListener("submit", (event) => {
   const why = event.target.dataset.confirm;
   if (why && !window.confirm(why)) event.preventDefault();
 });
+
+// A button that copies what stands in another element; without a script it is not there.
+for (const each of document.querySelectorAll("button[data-copy]")) {
+  each.hidden = !navigator.clipboard;
+  each.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(each.dataset.copy).textContent);
+    each.textContent = "Copied";
+  });
+}

@@ -90,11 +90,11 @@ class DeliveryLists:
     async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """List those that are meant, the newest first. Raises Problem, StoreError."""
         meant, names = await self._meant(request.query, visitor)
-        rows, values = list[Mapping[str, Any]](), dict[str, Any]()
+        rows, searched_until = list[Mapping[str, Any]](), None
         if meant.which and self._root == INBOX:
             page = await in_thread(inbox.inbox_of, self._stores, meant.which, PAGE_MOST)
             rows = [{**each, "made_at": each["received_at"]} for each in page.requests]
-            values["searched_until"] = page.searched_until if meant.which.words else None
+            searched_until = page.searched_until if meant.which.words else None
         elif meant.which:
             rows = await in_thread(self._rows, meant.which)
         last = rows[-1] if len(rows) == PAGE_MOST else None
@@ -114,7 +114,7 @@ class DeliveryLists:
             first=link(self._root, **meant.filters) if meant.given["cursor"] else "",
             resend=link(f"{self._root}/all", **meant.filters),
             may_change=Scope.HOOKS in visitor.scopes,
-            **values,
+            searched_until=searched_until,
         )
 
     def _rows(self, which: Which) -> list[Mapping[str, Any]]:

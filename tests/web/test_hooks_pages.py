@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from webhook_ground import (
 
 from service.operator import service_view
 from service.web.deliveries import PAGE_MOST
-from service.worker.deliveries.delivery import DeliveryState
+from service.worker.deliveries.delivery import DeliveryState, delivery_in, document_of
 from service.worker.deliveries.mail import About, MailText, write_mail
 from service.worker.deliveries.service import ServiceState
 from service.worker.deliveries.standing import beginning, day_name
@@ -83,15 +82,14 @@ def test_a_service_is_made_and_its_secret_shown_once_with_programs_that_verify(
     )
 
 
-def test_programs_that_verify_a_relay_read_its_headers(owner: Person) -> None:
+def test_programs_that_verify_a_relay_read_its_headers(service: Service, owner: Person) -> None:
     made = make(owner, "shop", "relay", **{"ingest.dedupe_header": "X-Id"})
 
     python = made.tree.get_element_by_id("verify-python").text.strip()
-    assert python.splitlines()[1:-4][3:] != []
     assert "relay-signature" in python
     assert "webhook-" not in python
     assert "HTTP_RELAY_ID" in made.tree.get_element_by_id("verify-php").text
-    assert "/in/" in made.words or "http" in made.tree.get_element_by_id("address-1").text
+    assert f"{service.config.ingest.listen}/" in made.tree.get_element_by_id("address-1").text
 
 
 @pytest.mark.parametrize(
@@ -139,7 +137,7 @@ def test_only_what_is_another_in_the_form_is_changed(service: Service, owner: Pe
 
 
 def test_a_service_is_paused_goes_on_has_its_secret_rotated_and_is_deleted_by_its_name(
-    service: Service, owner: Person
+    owner: Person,
 ) -> None:
     first, path = secret_in(make(owner, "orders")), "/services/orders"
     paused = owner.submit(owner.get(path), f"{path}/state", state="paused")
@@ -236,11 +234,8 @@ def test_a_test_shows_status_time_and_answer(service: Service, owner: Person) ->
     page = owner.get("/services/orders")
     token = dict(page.form("/services/orders/test").form_values())
     led = owner.post("/services/orders/test", token).headers["Location"]
-    delivery = service.stores.deliveries.find_one({"service": hook.id})
-    assert delivery
-    made = stored(service.stores, store_delivery(service.stores, hook))
-    row = {"_id": f"{delivery['_id']}.1", "delivery": delivery["_id"], "body": HOSTILE.encode()}
-    store_attempt(service.stores, made, 1, **row)
+    [put] = service.stores.deliveries.find({"service": hook.id})
+    store_attempt(service.stores, delivery_in(put), 1, body=HOSTILE.encode())
 
     shown = owner.get(led)
 
@@ -251,12 +246,8 @@ def test_a_test_shows_status_time_and_answer(service: Service, owner: Person) ->
     assert owner.get(led.replace("orders", "others")).status == 404
 
 
-def links_of(page: Shown) -> list[str]:
-    return page.tree.xpath("//td/a[starts-with(@href, '/deliveries/') or contains(@href, 'inbox/')]")
-
-
 def addresses(page: Shown) -> list[str]:
-    return [each.get("href") for each in links_of(page)]
+    return [str(each) for each in page.tree.xpath("//td[1]/a/@href")]
 
 
 def test_deliveries_are_filtered_and_paged(service: Service, owner: Person) -> None:
@@ -318,8 +309,9 @@ def test_a_hostile_request_is_shown_harmlessly_and_downloaded_as_it_came(
         ("X-B", "2"),
     )
     target = "/a?b=%3Cscript%3E<script>"
-    request = foreign(store_relay(service.stores), headers=headers, body=body, target=target)
-    relayed = store_relayed(service.stores, service.stores and _relay(service), request)
+    relay = store_relay(service.stores)
+    request = foreign(relay, headers=headers, body=body, target=target)
+    relayed = store_relayed(service.stores, relay, request)
     row = {"body": HOSTILE.encode(), "headers": {"x-answer": HOSTILE}}
     store_attempt(service.stores, relayed, 1, **row)
     service.stores.deliveries.update_one({"_id": relayed.id}, {"$set": {"made": 1}})
@@ -338,12 +330,6 @@ def test_a_hostile_request_is_shown_harmlessly_and_downloaded_as_it_came(
     assert file.headers["X-Content-Type-Options"] == "nosniff"
     assert file.headers["Content-Disposition"].startswith("attachment;")
     assert "script-src 'self'" in file.headers["Content-Security-Policy"]
-
-
-def _relay(service: Service) -> Any:
-    from service.worker.deliveries.service import service_in  # noqa: PLC0415
-
-    return service_in(service.stores.services.find_one({"type": "relay"}) or {})
 
 
 def test_an_edited_copy_names_the_old_one_which_stays(service: Service, owner: Person) -> None:
@@ -423,13 +409,12 @@ def test_a_relayed_request_has_a_page_of_its_own(service: Service, owner: Person
 
 @pytest.mark.prove
 def test_all_that_a_filter_means_are_counted_and_sent_again_in_steps_that_can_be_stopped(
-    service: Service, owner: Person, monkeypatch: pytest.MonkeyPatch
+    service: Service, owner: Person
 ) -> None:
-    del monkeypatch
     hook, other = store_service(service.stores, "one"), store_service(service.stores, "two")
-    names = [
-        store_delivery(service.stores, hook, n, state=DeliveryState.DEAD) for n in range(1_003)
-    ]
+    one = store_delivery(service.stores, hook, state=DeliveryState.DEAD)
+    copies = [replace(one, id=f"A{n}") for n in range(1_002)]
+    service.stores.deliveries.insert_many(map(document_of, copies))
     left = store_delivery(service.stores, other, state=DeliveryState.DEAD)
     path = "/deliveries/all"
 
@@ -443,11 +428,9 @@ def test_all_that_a_filter_means_are_counted_and_sent_again_in_steps_that_can_be
     assert asked.form(path).get("hx-trigger") is None
     assert "Sent again 1,000 More are meant" in begun.words
     assert half == 1_000
-    assert begun.tree.xpath("//a[.='Stop']/@href") == [
-        "/deliveries?service=one&since=2026-11-01"
-    ]
+    assert begun.tree.xpath("//a[.='Stop']/@href") == ["/deliveries?service=one&since=2026-11-01"]
     assert "Sent again 1,003 That were all" in ended.words
-    assert {stored(service.stores, each).state for each in names} == {DeliveryState.OPEN}
+    assert service.stores.deliveries.count_documents({"state": "open"}) == 1_003
     assert stored(service.stores, left).state is DeliveryState.DEAD
 
 
@@ -462,6 +445,7 @@ def test_what_is_not_sent_again_is_named_with_its_reason(service: Service, owner
     assert begun.tree.xpath(f"//a[.='{one.id}']")
 
 
+@pytest.mark.prove
 def test_nothing_of_it_is_there_for_another_account_and_a_viewer_changes_nothing(
     service: Service, owner: Person, acme: Person, viewer: Person
 ) -> None:
@@ -474,7 +458,9 @@ def test_nothing_of_it_is_there_for_another_account_and_a_viewer_changes_nothing
     asked = [f"/services/orders/{each}" for each in ("edit", "rotate", "delete")]
     asked += [f"/inbox/{relayed.id}/edit"]
     acted = [f"/services/orders/{each}" for each in ("state", "test")]
-    acted += [f"/deliveries/{each.id}/{act}" for each in (one, relayed) for act in ACTS]
+    acted += [
+        f"/deliveries/{each.id}/{act}" for each in (one, relayed) for act in ("resend", "cancel")
+    ]
     token = dict(acme.get("/").form("/logout").fields) | {"state": "paused", "typed": "orders"}
 
     for path in [*read, *asked]:
@@ -487,14 +473,10 @@ def test_nothing_of_it_is_there_for_another_account_and_a_viewer_changes_nothing
         assert viewer.post(path, looks | token | looks).status == 403, path
     assert {viewer.get(path).status for path in read if "tests" not in path} == {200}
     assert {viewer.get(path).status for path in asked} == {403}
-    assert acts(service) == [] or all(not target.get("set") for _, target in acts(service))
     assert stored(service.stores, one).state is DeliveryState.DEAD
     found = service.stores.services.find_one({"_id": hook.id})
     assert found
     assert found["state"] == "active"
-
-
-ACTS = ("resend", "cancel")
 
 
 def test_every_field_of_a_form_says_what_it_means(owner: Person) -> None:
@@ -503,5 +485,3 @@ def test_every_field_of_a_form_says_what_it_means(owner: Person) -> None:
         for each in page.tree.xpath("//@aria-describedby"):
             assert page.tree.get_element_by_id(each).text.strip()
     assert owner.get("/services/-/new?type=odd").status == 400
-    assert not Path("/").samefile(ROOT)
-    assert re.search("whsec", owner.get("/services").text) is None

@@ -112,7 +112,7 @@ def test_a_relay_that_fails_is_alerted_of_mended_by_an_edited_copy_and_well_agai
         look_for_trouble(service.config, dt.datetime.now(dt.UTC))
         assert mailbox.mail_to(SHOP, "Subject: Webhook service shop is disabled")
         page.reload()
-        expect(page.get_by_text("people were alerted of trouble")).to_be_visible()
+        expect(page.get_by_text("People were alerted of trouble")).to_be_visible()
 
         receiver.behave()
         page.get_by_role("button", name="Make it active again").click()
@@ -127,7 +127,7 @@ def test_a_relay_that_fails_is_alerted_of_mended_by_an_edited_copy_and_well_agai
         look_for_trouble(service.config, now, now + 2 * REST)
         assert mailbox.mail_to(SHOP, "Subject: Webhook service shop is well again")
         owner.open("/services/shop")
-        expect(page.get_by_text("people were alerted of trouble")).to_have_count(0)
+        expect(page.get_by_text("People were alerted of trouble")).to_have_count(0)
         expect(page.get_by_text("shop is well again")).to_be_visible()
         expect(page.get_by_text("shop is disabled")).to_be_visible()
     assert b'{"id": 4712}\n' in [each.body for each in receiver.received()]

@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := .devstack/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check prove bench chaos simulate follow mutants fuzz stack lock clean
+.PHONY: cast help setup demo test check prove bench chaos simulate follow mutants fuzz stack lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ check: $(READY) ## static checks: style, types, imports, architecture
 
 bench: $(READY) ## measure it; QUICK=1: small, in a few minutes
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+cast: $(READY) ## draw the demo as it runs, for the README (docs/pictures/demo.svg)
+	@$(BIN)/python -m benchmarks.cast docs/pictures/demo.svg
 
 WALKS ?= 1000
 WORKERS ?= 3

@@ -15,14 +15,17 @@ _LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
 
 
 class LoadError(Exception):
-    """A request was answered with something else than 200 or 202."""
+    """A request was answered with something else than it is to be."""
 
 
 class Poster(asyncio.Protocol):
     """One connection: posts the next request as soon as the last one is answered."""
 
-    def __init__(self, posts: Iterator[bytes], done: asyncio.Future[None]) -> None:
+    def __init__(
+        self, posts: Iterator[bytes], statuses: Sequence[int], done: asyncio.Future[None]
+    ) -> None:
         self._posts = posts
+        self._wanted = tuple(b"HTTP/1.1 %d" % each for each in statuses)
         self._done = done
         self._got = b""
         self._transport: asyncio.Transport | None = None
@@ -40,7 +43,7 @@ class Poster(asyncio.Protocol):
         length = _LENGTH.search(self._got)
         if head < 0 or length is None or len(self._got) < head + 4 + int(length[1]):
             return
-        if not self._got.startswith((b"HTTP/1.1 202", b"HTTP/1.1 200")):
+        if not self._got.startswith(self._wanted):
             self._end(LoadError(self._got[:300].decode("ascii", "replace")))
             return
         self._got = b""
@@ -77,7 +80,14 @@ def posts_per_second(
     port: int, bodies: Sequence[bytes], connections: int, path: str = PATH
 ) -> float:
     """Post all bodies over so many connections; gives the rate. Raises LoadError."""
-    return asyncio.run(_rate(port, [post_of(body, path) for body in bodies], connections))
+    return requests_per_second(port, [post_of(body, path) for body in bodies], connections)
+
+
+def requests_per_second(
+    port: int, requests: Sequence[bytes], connections: int, statuses: Sequence[int] = (200, 202)
+) -> float:
+    """Send all requests over so many connections; gives the rate. Raises LoadError."""
+    return asyncio.run(_rate(port, requests, connections, statuses))
 
 
 def latencies(port: int, request: bytes, per_second: int, seconds: float) -> list[float]:
@@ -115,12 +125,16 @@ async def _paced(port: int, request: bytes, per_second: int, count: int) -> list
     return times
 
 
-async def _rate(port: int, requests: Sequence[bytes], connections: int) -> float:
+async def _rate(
+    port: int, requests: Sequence[bytes], connections: int, statuses: Sequence[int]
+) -> float:
     loop = asyncio.get_running_loop()
     posts = iter(requests)
     ends = [loop.create_future() for _ in range(connections)]
     began = time.perf_counter()
     for end in ends:
-        await loop.create_connection(functools.partial(Poster, posts, end), "127.0.0.1", port)
+        await loop.create_connection(
+            functools.partial(Poster, posts, statuses, end), "127.0.0.1", port
+        )
     await asyncio.gather(*ends)
     return len(requests) / (time.perf_counter() - began)

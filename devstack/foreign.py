@@ -44,7 +44,18 @@ _ADDED = frozenset(
         *("relay-original-url", "relay-timestamp", "relay-signature"),
     }
 )
-_METHODS = ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "PROPFIND", "REPORT", "M-SEARCH")
+_METHODS = (
+    "GET",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "OPTIONS",
+    "HEAD",
+    "REPORT",
+    "M-SEARCH",
+    "FOO",
+    "purge",
+)
 _TARGETS = (
     "/",
     "/?",
@@ -68,6 +79,8 @@ _ODD_HEADERS = (
     ("X-Utf-8", "\xc3\xa9\xe2\x82\xac"),
     ("X-Empty", ""),
     ("X-Empty", ""),
+    ("Content-Type", "text/of-the-second"),
+    ("User-Agent", "of the second"),
     ("X-Quoted", "\"a, b\"; c='d'\t\te  f"),
     ("X_Under_Score", "1"),
     ("!#$%&'*+-.^_`|~9", "every sign that a name may have"),
@@ -151,9 +164,8 @@ def _message(draw: random.Random, kind: str, number: int, sent: tuple[str, str, 
     body += draw.randbytes(_SIZES[number % 100]) if kind == "big" else b""
     headers = [(NUMBER, str(number)), *signed.items()]
     if number % 2:
-        # Anywhere between the others; what HTTP has once is not repeated.
-        odd = [each for each in _ODD_HEADERS if each[0] not in signed]
-        for each in draw.sample(odd, draw.randint(1, len(odd))):
+        # Anywhere between the others, also what HTTP has once.
+        for each in draw.sample(_ODD_HEADERS, draw.randint(1, len(_ODD_HEADERS))):
             headers.insert(draw.randint(0, len(headers)), each)
     return Message(method, target, tuple(headers), body)
 

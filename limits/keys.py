@@ -203,11 +203,11 @@ def day(at: int, slug: str = "") -> str:
 
 
 class Anonymous(msgspec.Struct):
-    """Requests without an id, joined into one operation."""
+    """Requests without an id, joined into one operation; `at` None: as long as the record."""
 
     id: str
     count: int = 1
-    at: int = 0
+    at: int | None = None
 
 
 class GivenUp(msgspec.Struct):
@@ -242,7 +242,8 @@ class Record(msgspec.Struct):
 
     def spares(self, anonymous: Anonymous) -> bool:
         """Whether those came too late to be given up with the others."""
-        return isinstance(self.dying, GivenUp) and anonymous.at > self.dying.before
+        at = self.since if anonymous.at is None else anonymous.at
+        return isinstance(self.dying, GivenUp) and at > self.dying.before
 
 
 class Ids(msgspec.Struct):

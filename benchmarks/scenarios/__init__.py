@@ -11,6 +11,7 @@ from benchmarks.scenarios import (
     idle,
     latency,
     limited,
+    pages,
     rechecks,
     relay,
     scripts,
@@ -34,5 +35,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     rechecks.SCENARIO,
     archive.SCENARIO,
     webhooks.SCENARIO,
+    pages.SCENARIO,
     idle.SCENARIO,
 )

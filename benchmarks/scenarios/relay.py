@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import statistics
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.http_load import latencies, post_of, posts_per_second
+from benchmarks.http_load import latencies, post_of, posts_per_second, requests_per_second
 from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import DATABASE, Rig, open_rig
 from benchmarks.scenarios.door import ROOT, wait_for
@@ -22,7 +23,14 @@ from devstack.nursery import Nursery
 from devstack.servers import free_port
 from service.operator.ingest_labels import ingest_key
 from service.worker.deliveries.foreign_request import BODY_MOST, WEBHOOKS_TUBE
-from service.worker.deliveries.ingest_label import PATH, IngestLabel, new_label
+from service.worker.deliveries.ingest_label import (
+    KEY_BYTES,
+    PATH,
+    IngestLabel,
+    is_genuine,
+    new_label,
+    parse_label,
+)
 from service.worker.deliveries.service import (
     Ingest,
     Service,
@@ -49,6 +57,15 @@ SLOW_COLUMNS = (
     Column("most", "at most, MiB"),
     Column("more", "more, MiB"),
 )
+FORGED_COLUMNS = (
+    Column("judged", "labels a second that one core judges"),
+    Column("answered", "requests a second that are answered 404"),
+    Column("share", "of the bare handler's", 2),
+    Column("us", "door's CPU, µs a request"),
+    Column("jobs", "jobs put"),
+    Column("written", "bytes that the door wrote to disk"),
+    Column("more", "memory more, MiB"),
+)
 NOTE = (
     "In turn, on a beanstalkd that syncs each job: posts of 1 KiB over 64 connections to a bare "
     "aiohttp.web handler that answers a constant, and to a relay of `ingest`; then 500 a second to "
@@ -57,6 +74,11 @@ NOTE = (
 SLOW_NOTE = (
     "Each sends 32 KiB every half second, until all but the last byte has come; then a tenth send "
     "that, at once. Memory is the resident set of `ingest`, which the kernel notes the most of."
+)
+FORGED_NOTE = (
+    "Each under another label, which has the form of one and was never given: what judges them, "
+    "alone in a process, then requests over 64 connections. What the kernel counts of `ingest` "
+    "(`/proc/PID/io`), and beanstalkd of jobs, before and after."
 )
 CONNECTIONS, BODY = 64, b"x" * 1_024
 PER_SECOND = 500
@@ -87,6 +109,8 @@ def run(plan: Plan) -> list[Table]:
         plan.say("slow senders")
         slow = _slow(plan.pick(1_000, 100), (door, ingest.pid), label)
         rig.tubes.empty(WEBHOOKS_TUBE)
+        plan.say("forged labels")
+        forged = _forged(rig, plan.pick(100_000, 2_000), bare, (door, ingest.pid))
         rows = []
         for turn in range(1, plan.pick(3, 1) + 1):
             plan.say(f"round {turn}")
@@ -95,6 +119,7 @@ def run(plan: Plan) -> list[Table]:
     return [
         Table("relay", "Foreign requests that are taken", COLUMNS, rows, NOTE),
         Table("relay_slow", "Slow senders", SLOW_COLUMNS, [slow], SLOW_NOTE),
+        Table("relay_forged", "Forged labels", FORGED_COLUMNS, [forged], FORGED_NOTE),
     ]
 
 
@@ -126,6 +151,35 @@ def _insist(rig: Rig, count: int) -> None:
     if (left := rig.tubes.left(WEBHOOKS_TUBE)) != count:
         raise RuntimeError(f"{count} were posted, and {left} are in the tube")
     rig.tubes.empty(WEBHOOKS_TUBE)
+
+
+def _forged(rig: Rig, count: int, bare: int, ingest: tuple[int, int]) -> dict[str, Value]:
+    door, pid = ingest
+    key, other = secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES)
+    labels = [str(new_label(MAIN, "bench", key)) for _ in range(count)]
+    began = time.process_time()
+    if any(is_genuine(label, other) for label in filter(None, map(parse_label, labels))):
+        raise RuntimeError("a forged label is taken for a genuine one")
+    judged = count / (time.process_time() - began)
+    bare_posts = posts_per_second(bare, [b""] * min(count, 20_000), CONNECTIONS)
+    requests = [post_of(b"", f"{PATH}{label}") for label in labels]
+    requests_per_second(door, requests[:CONNECTIONS], CONNECTIONS, [404])
+    before = spent(pid), _written(pid), _resident(pid, "VmRSS"), rig.tubes.stats()["cmd-put"]
+    answered = requests_per_second(door, requests, CONNECTIONS, [404])
+    return {
+        "judged": round(judged),
+        "answered": round(answered),
+        "share": answered / bare_posts,
+        "us": round((spent(pid) - before[0]) / count * 1e6),
+        "written": _written(pid) - before[1],
+        "more": round((_resident(pid, "VmRSS") - before[2]) / MIB),
+        "jobs": rig.tubes.stats()["cmd-put"] - before[3],
+    }
+
+
+def _written(pid: int) -> int:
+    rows = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(row.split()[1]) for row in rows if row.startswith("write_bytes:"))
 
 
 def _slow(senders: int, ingest: tuple[int, int], label: IngestLabel) -> dict[str, Value]:

@@ -120,7 +120,8 @@ async def waits_unnamed(redis: Redis, slug: Slug, number: Number, at_ms: int) ->
     names = keys.of_line(courier_line(slug))
     waiting, call = await redis.eval(_UNNAMED, 2, names.wait_requests, names.wait_inflight, number)
     return any(
-        (anonymous := record.get("anon")) and record["since"] <= at_ms <= anonymous["at"]
+        (anonymous := record.get("anon"))
+        and (since := record["since"]) <= at_ms <= anonymous.get("at", since)
         for record in (_read(waiting), _read(call))
     )
 

@@ -56,14 +56,14 @@ local function ended(id, state, why)
 end
 
 -- The operation of a request, named; `known`: as it stands, nil for a new one.
-local function operation_of(request, name, known)
+local function operation_of(request, known)
   local operation = known or new_operation(request.number, request)
-  operation.id, operation.anonymous = name, not request.id
+  operation.id, operation.anonymous = request.name, not request.id
   return operation
 end
 
-local function end_now(id, operation, verdict)
-  move(operation.id, operation, verdict.state, verdict)
+local function end_now(id, request, known, verdict)
+  move(request.name, operation_of(request, known), verdict.state, verdict)
   return ended(id, verdict.state, verdict.why)
 end
 
@@ -147,31 +147,32 @@ local NO_TIME = {
   output = '{"code":"too_late","message":"its call could not start before it expires"}',
 }
 
-local function full(id, operation, request)
-  if request.auto then return end_now(id, operation, NO_ROOM) end
+local function full(id, request, known)
+  if request.auto then return end_now(id, request, known, NO_ROOM) end
   tally('full')
   unqueue(request)
   return { now, 'full', operations_waiting(request) }
 end
 
 -- One more that waits. Of those without an id only the record tells, while they wait.
-local function enter(operation)
-  if not operation.anonymous then move(operation.id, operation, 'WAITING') end
+local function enter(request, known)
+  if request.id then move(request.id, operation_of(request, known), 'WAITING') end
 end
 
--- Nobody has asked for this number yet. `flying`: the record of its call, if one runs.
-local function ask_courier(id, operation, request, flying)
+-- Nobody has asked for this number yet. `known`: its operation, if there is one; `flying`: the record of its call, if
+-- one runs.
+local function ask_courier(id, request, known, flying)
   local number = request.number
   local idle = nobody_waits()
   if not idle and operations_waiting(request) >= rules.max_waiting then
-    return full(id, operation, request)
+    return full(id, request, known)
   end
   if not flying and not idle then
     move_due()
     idle = waits() == 0
   end
   local starts = not flying and too_late(request, idle)
-  if starts and request.auto then return end_now(id, operation, NO_TIME) end
+  if starts and request.auto then return end_now(id, request, known, NO_TIME) end
   if starts then
     tally('too_late')
     unqueue(request)
@@ -182,7 +183,7 @@ local function ask_courier(id, operation, request, flying)
   join(record, request)
   if flying then
     put_behind(number, record)
-    enter(operation)
+    enter(request, known)
     return parked(id, 'running')
   end
   local ends = quota_ends(number)
@@ -198,11 +199,11 @@ local function ask_courier(id, operation, request, flying)
   if not at then
     record.hurry = hurry_of(request)
     put_tail(number, record)
-    enter(operation)
+    enter(request, known)
     return parked(id, lane, company_ends(request), request.full)
   end
   record.job = request.job
-  return { now, 'granted', grant_new(id, number, record, operation, at, lane) }
+  return { now, 'granted', grant_new(id, number, record, operation_of(request, known), at, lane) }
 end
 
 -- An AUTOMATIC request that is wanted by a MANUAL one too goes to the end of the MANUAL list.
@@ -225,9 +226,9 @@ return function(id, asked, stored)
   local quiet, unknown = quiet_until()
   if not quiet then return { now, unknown } end
   local name = request.id or anonymous_id(number, request.job)
+  request.name = name
   -- One without an id whose parcel was forgotten since it ended is known by a key that does not name that.
-  local names = { STATUS .. name, ANSWER .. number }
-  if not request.id then names[3] = STATUS .. redis.sha1hex(name) end
+  local names = { STATUS .. name, ANSWER .. number, not request.id and STATUS .. redis.sha1hex(name) or nil }
   local known = call('MGET', unpack(names))
   local operation = operation_in(status(name, known[1]) or known[3])
   request.unknown = request.id and not operation
@@ -239,11 +240,11 @@ return function(id, asked, stored)
   if operation and ENDED[operation.status] then return ended(id, operation.status) end
   if is_full then return { now, 'no_memory' } end
   if request.till and request.till <= now_ms then
-    return end_now(id, operation_of(request, name, operation), EXPIRED)
+    return end_now(id, request, operation, EXPIRED)
   end
   local heard = rules.remembers and fresh(known[2], request.age)
   local answer = heard and serves(heard, request) and heard or fresh(stored, request.age)
-  if answer then return end_now(id, operation_of(request, name, operation), answer) end
+  if answer then return end_now(id, request, operation, answer) end
 
   local runs = calls[2]
   local flying = runs and read_record(INFLIGHT, runs)
@@ -260,12 +261,12 @@ return function(id, asked, stored)
     local is_new = request.id and not is_repeat
     local replaces = is_new and request.auto and supersede(number, record, request)
     if is_new and not replaces and operations_waiting(request) >= rules.max_waiting then
-      return full(id, operation_of(request, name, operation), request)
+      return full(id, request, operation)
     end
     promote(number, record, request)
     if not is_repeat then
       join(record, request)
-      enter(operation_of(request, name, operation))
+      enter(request, operation)
     end
     local hurry = hurry_of(request)
     if hurry then record.hurry = math.min(record.hurry or hurry, hurry) end
@@ -273,5 +274,5 @@ return function(id, asked, stored)
     return parked(id, record.state or 'queue', not record.state and company_ends(request), request.full)
   end
   if is_repeat then return parked(id, 'known') end
-  return ask_courier(id, operation_of(request, name, operation), request, flying)
+  return ask_courier(id, request, operation, flying)
 end

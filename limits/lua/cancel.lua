@@ -49,7 +49,7 @@ local function cancel_anonymous(number, id)
   local record = read_record(REQUESTS, number)
   local anon = record and record.anon
   if not anon or anonymous_id(number, anon.id) ~= id then return { now, 'unknown' } end
-  end_anonymous(number, anon, BY_HAND)
+  end_anonymous(number, record, BY_HAND)
   record.anon = nil
   if nobody_left(record) then drop(number, record) else write_record(REQUESTS, number, record) end
   at_rest()

@@ -19,8 +19,8 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     context: digits, note_measured
          memory: average_time, calm, drop_ended, expect_no_calm, set_average
          state: call_is_over, parcel_of, tally_call
-         record: answer_in, end_where, everyone, nobody_left, note_operations, record_in, serves, waiting_record,
-           write_record
+         record: answer_in, end_where, everyone, nobody_left, note_operations, record_in, serves, set_since,
+           waiting_record, write_record
          brake: note_answer, note_failure
          lanes: give_start_back
          waiting: nobody_waits, put_head, put_tail, unlist
@@ -74,7 +74,7 @@ end
 
 -- Those of a number that was given up who came too late for that.
 local function others_wait_on(number, record)
-  record.since = record.dying.others_since or now_ms
+  set_since(record, record.dying.others_since or now_ms)
   put_head(number, record)
 end
 

@@ -8,7 +8,7 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     context: quiet_until
          memory: clamp, drop_ended, entries, later, members, nothing_is_open, waits
          state: open_among, tally_call
-         record: record_in, rest_of, write_record
+         record: came_at, record_in, rest_of, set_since, write_record
          brake: patience_ends
          waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands
          flight: gathered, granted_before, half_of, land_to_wait, lead_of, leads, put_in_flight, running
@@ -127,7 +127,7 @@ end
 
 -- ms, of the oldest that still waits: who came before may have been cancelled since.
 local function waits_since(number, record)
-  local since = record.anon and record.anon.at or now_ms
+  local since = record.anon and came_at(record) or now_ms
   for _, operation in pairs(open_among(oldest_ids(number, record), number)) do
     since = math.min(since, operation.at)
   end
@@ -173,7 +173,7 @@ local function give_up(who, dying)
     budget.left = budget.left - 2
     local record, runs = wanted(number, who)
     local is_old = record and record.since <= before
-    if is_old then record.since = waits_since(number, record) end
+    if is_old then set_since(record, waits_since(number, record)) end
     if record and runs then
       put_behind(number, record)
     elseif record and (record.since > before or (record.refused or 0) < refused) then

@@ -27,7 +27,16 @@ from service.console.arguments import (
     lasting,
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
-from service.operator import accounts, audit, connections, keys, quotas, services, signatures
+from service.operator import (
+    accounts,
+    audit,
+    connections,
+    keys,
+    quotas,
+    services,
+    signatures,
+    suspension,
+)
 from tracking.request import MAIN
 
 SCOPES = ("ingest", "read", "hooks", "admin")
@@ -40,6 +49,8 @@ def account_arguments(parser: Parser) -> None:
         "add": ("Add an account.", _add_account),
         "list": ("List all accounts.", _list_accounts),
         "remove": (removed, _remove_account),
+        "suspend": ("Refuse an account's keys and hold its deliveries, until resume.", _suspend),
+        "resume": ("Serve a suspended account again.", _resume),
         "set": (
             "Set where alerts go, how long relayed requests are kept, or quotas.",
             _set_account,
@@ -52,6 +63,9 @@ def account_arguments(parser: Parser) -> None:
             each.add_argument("name", type=account_of, metavar="NAME", help=text)
         if action == "remove":
             add_yes(each)
+        if action == "suspend":
+            text = "why, as refusals of its keys say it"
+            each.add_argument("--reason", default="", metavar="TEXT", help=text)
         if action == "set":
             text = (
                 "alerts=ADDRESS, the mailbox that hears of its webhooks' trouble, alerts=none for "
@@ -128,16 +142,18 @@ def _list_accounts(options: Options, config: schema.Config, stores: connections.
             members = {"account": each.name, "keys": each.keys, "alerts": each.alerts or None}
             members |= {"inbox_keep_days": each.inbox_keep_days}
             members |= {"quotas": {name: use._asdict() for name, use in uses[each.name].items()}}
+            members |= {"suspended": each.suspended_why}
             say_json(members | {"made_at": each.made_at, "removed_at": each.removed_at})
         return Exit.DONE
     table(
-        ("account", "keys that work", "added", "removed", "alerts", "quotas"),
+        ("account", "keys that work", "added", "removed", "suspended", "alerts", "quotas"),
         [
             (
                 each.name,
                 each.keys,
                 moment(each.made_at),
                 moment(each.removed_at),
+                "-" if each.suspended_why is None else each.suspended_why or "yes",
                 each.alerts,
                 ", ".join(quota_words(uses[each.name])),
             )
@@ -213,6 +229,22 @@ def _remove_account(
     words += f", and {gone} services" if gone else ""
     members = {"account": name, "keys_ended": ended, "services_ended": gone}
     tell(members, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _suspend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of, name = services.Services(config, stores), options.name
+    paused = suspension.suspend(of, audit.Operator(), name, options.reason)
+    words = f"{name} is suspended: doors refuse its keys within 5 s, and {paused} services pause"
+    tell({"account": name, "services_paused": paused}, words, as_json=options.json)
+    return Exit.DONE
+
+
+def _resume(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of, name = services.Services(config, stores), options.name
+    going = suspension.resume(of, audit.Operator(), name)
+    words = f"{name} goes on, with {going} services"
+    tell({"account": name, "services_resumed": going}, words, as_json=options.json)
     return Exit.DONE
 
 

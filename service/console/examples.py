@@ -57,6 +57,8 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "account add": Usage(("account add acme",)),
         "account list": Usage(("account list --json",)),
         "account remove": Usage(("account remove acme --yes",), "it was not agreed to"),
+        "account suspend": Usage(('account suspend acme --reason "unpaid since May"',)),
+        "account resume": Usage(("account resume acme",)),
         "account set": Usage(
             ("account set acme alerts=ops@acme.example", "account set acme calls_a_day=5000")
         ),

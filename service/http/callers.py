@@ -214,6 +214,8 @@ class Callers:
             raise _nobody(
                 f"this key is not known, or has ended: {_HOW}" if text else f"no key: {_HOW}"
             )
+        if (why := self._keyring.keys.suspended.get(found.account)) is not None:
+            raise Problem(HTTPStatus.FORBIDDEN, suspension(found.account, why))
         if found.signing and (why := request.get(FLAW, _UNSEEN)):
             raise _nobody(why)
         return found
@@ -223,6 +225,11 @@ def owner_of(callers: Callers, request: web.Request, scope: Scope) -> Operator:
     """Give who asks with a key that has this scope, for the record of an act. Raises Problem."""
     account = callers.account(request, scope)
     return Operator(callers.key_of(request), account, Via.HTTP)
+
+
+def suspension(account: Account, why: str) -> str:
+    """Say that an account is suspended."""
+    return f"the account {account} is suspended{why and f': {why}'}; nothing of it is lost"
 
 
 def _text_of(request: web.Request) -> str:

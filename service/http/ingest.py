@@ -54,6 +54,7 @@ from service.worker.deliveries.foreign_request import (
     BODY_MOST,
     END_AT_A_HOP,
     HEAD_MOST,
+    METHOD_MOST,
     ForeignRequest,
     encode_foreign,
     head_bytes,
@@ -246,11 +247,14 @@ async def _nobody(_: web.BaseRequest) -> web.StreamResponse:
 
 def _insist_on_form(request: web.BaseRequest, target: str) -> None:
     """Raises Problem for what could not be delivered as it came."""
-    if request.method in _NO_METHODS:
+    if len(request.method) > METHOD_MOST:
+        why = f"the method has {len(request.method)} characters: send {METHOD_MOST} at most"
+        raise Problem(HTTPStatus.NOT_IMPLEMENTED, why)
+    if request.method.upper() in _NO_METHODS:
         why = "this method is not relayed"
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": _METHODS})
-    insist_on_plain_coding(request)
-    coded = "Transfer-Encoding" in request.headers
+    if coded := "Transfer-Encoding" in request.headers:
+        insist_on_plain_coding(request)
     if request.version != HttpVersion11 and (coded or request.version != HttpVersion10):
         why = "send HTTP/1.1, or HTTP/1.0 without Transfer-Encoding"
         raise Problem(HTTPStatus.BAD_REQUEST, why)

@@ -30,6 +30,7 @@ from service.http.backend.operations import Operations, open_operations
 from service.http.backend.parcel_room import ParcelRoom
 from service.http.callers import Callers
 from service.http.exchange import Problem, Route, finish, name_of
+from service.http.heads import Heads
 from service.http.ingest import RELAYS, Relays
 from service.observe.background import Background
 from service.observe.events import Event
@@ -154,13 +155,15 @@ async def _insist_on_a_key(keyring: Keyring) -> None:
 async def listening(runner: web.AppRunner, listen: str, most: int) -> asyncio.Server:
     """Take connections for an application that is set up, `most` at once."""
     loop, connections = asyncio.get_running_loop(), Connections(most)
+    kind = ClientConnection
     server = runner.server
     assert server is not None  # noqa: S101 - it is set up
     if relays := runner.app.get(RELAYS):
         relays.stand_before(server)
+        kind = SenderConnection
     host, port = host_and_port(listen)
     return await loop.create_server(
-        lambda: ClientConnection(
+        lambda: kind(
             server,
             connections,
             loop=loop,
@@ -302,6 +305,29 @@ class ClientConnection(RequestHandler):
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
+
+
+class SenderConnection(ClientConnection):
+    """A connection of who may send to a relay: of its requests nothing is refused that HTTP has."""
+
+    __slots__ = ()
+
+    def __init__(self, server: web.Server, connections: Connections, **options: Any) -> None:
+        super().__init__(server, connections, **options)
+        self._parser = Heads(
+            self,
+            loop=self._loop,
+            limit=self._read_bufsize,
+            max_line_size=LINE_MOST,
+            max_field_size=FIELD_MOST,
+            max_headers=HEADERS_MOST,
+            max_msg_queue_size=self._max_msg_queue_size,
+        )
+
+    def log_exception(self, *about: Any, exc_info: BaseException, **more: Any) -> None:
+        """Log a defect; aiohttp also calls it for a body that is no HTTP, which was answered."""
+        if not isinstance(exc_info, web.RequestPayloadError | HttpProcessingError):
+            super().log_exception(*about, exc_info=exc_info, **more)
 
 
 def _problem(status: HTTPStatus, error: BaseException | None) -> Problem:

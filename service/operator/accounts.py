@@ -52,6 +52,7 @@ class KeptAccount:
 
     `alerts`: where alerts about its webhooks go by mail, "" for nowhere. `inbox_keep_days`: how
     long relayed requests are kept after their end, None for as long as the settings say.
+    `suspended_why`: None where it is not suspended (suspension.py).
     """
 
     name: Account
@@ -60,6 +61,7 @@ class KeptAccount:
     keys: int
     alerts: str = ""
     inbox_keep_days: int | None = None
+    suspended_why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,10 @@ def may_be_removed(stores: Collections, name: Account) -> bool:
     return name != MAIN and _is_there(stores, name)
 
 
-def is_removed(stores: Collections, name: Account) -> bool:
-    """Whether an account was removed."""
-    return bool(stores.accounts.find_one({"_id": name, "removed_at": {"$exists": True}}))
+def is_served(stores: Collections, name: Account) -> bool:
+    """Whether parcels are asked for by what an account has handed out: not where it was removed."""
+    stopped = [{each: {"$exists": True}} for each in ("removed_at", "suspended")]
+    return not stores.accounts.find_one({"_id": name, "$or": stopped})
 
 
 def accounts(stores: Collections) -> list[KeptAccount]:
@@ -158,6 +161,7 @@ def _kept(document: Document, keys: int) -> KeptAccount:
         keys,
         document.get("alerts", ""),
         document.get("inbox_keep_days"),
+        (document.get("suspended") or {}).get("why"),
     )
 
 

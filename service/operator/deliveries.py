@@ -43,7 +43,7 @@ from service.worker.deliveries.delivery import (
     delivery_in,
     document_of,
 )
-from service.worker.deliveries.foreign_request import RELAYED
+from service.worker.deliveries.foreign_request import REQUEST_BODY
 from service.worker.deliveries.purging import RELAYED_DAYS
 from service.worker.deliveries.service import Format, ServiceState, ServiceType
 from service.worker.results.change import EventName
@@ -203,7 +203,9 @@ def show(stores: Collections, account: Account, identity: str) -> dict[str, Any]
     service = stores.services.find_one({"_id": delivery.service}) or {}
     event = stores.events.find_one({"_id": delivery.event}) or {}
     bodies = event.get("bodies") or {}
-    body = bodies.get(service.get("format")) or bodies.get(Format.STANDARD) or bodies.get(RELAYED)
+    body = (
+        bodies.get(service.get("format")) or bodies.get(Format.STANDARD) or bodies.get(REQUEST_BODY)
+    )
     return members(delivery, service.get("name", delivery.service)) | {
         "body": None if body is None else _text_of(body),
         "attempts": attempts_of(stores, delivery),

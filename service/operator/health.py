@@ -29,13 +29,16 @@ from service.config.paths import values
 from service.config.schema import Config, Worker, limits_for, together_for
 from service.operator.catalogue import Catalogue
 from service.operator.connections import collections_of, redis_of
+from service.operator.ingest_labels import ingests_of
 from service.operator.look import older_than_this
 from service.operator.relays import forged_labels
+from service.worker.deliveries.foreign_request import JOB_MOST
 from service.worker.preflight.judgement import Finding, Grade
-from service.worker.preflight.survey import survey
+from service.worker.preflight.survey import read_beanstalkd, survey
 from service.worker.results.queries import followed_by_several
 from service.worker.results.refused import counted
-from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
+from service.worker.tubes.put_servers import too_small
+from tracking.errors import LimitsBroken, LimitsDown, ResultsDown, TubesDown
 from tracking.line import courier_line
 from tracking.request import Slug
 
@@ -152,15 +155,24 @@ def refused_findings(config: Config) -> list[Finding]:
 
 
 def relay_findings(config: Config) -> list[Finding]:
-    """Say which relays are reached by nobody; nothing where MongoDB does not answer."""
+    """Say which relays are reached by nobody, and which servers take not all that comes to relays.
+
+    Nothing where there is no relay, or where MongoDB does not answer.
+    """
     try:
         with collections_of(config) as stores:
-            labels = forged_labels(stores)
+            labels, forged = ingests_of(stores), forged_labels(stores)
     except ResultsDown:
         return []
-    what = f"doors take labels for forged, as their key is another one: {', '.join(labels)}"
+    what = f"doors take labels for forged, as their key is another one: {', '.join(forged)}"
     fix = f"Restore the key in {config.mongodb.database}.keys, or make these services again."
-    return [Finding("relays", Grade.UNSURE, what, fix)] if labels else []
+    found = [Finding("relays", Grade.UNSURE, what, fix)] if forged else []
+    for server in config.beanstalkd.servers if labels else ():
+        with suppress(TubesDown):
+            most = read_beanstalkd(server).job_most
+            if most < JOB_MOST:
+                found.append(Finding("relays", Grade.UNSURE, *too_small(server, most, JOB_MOST)))
+    return found
 
 
 def _refused(database: str, found: Mapping[str, tuple[int, str]]) -> Iterator[Finding]:

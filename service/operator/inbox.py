@@ -32,6 +32,7 @@ from service.worker.deliveries.delivery import FINAL, document_of
 from service.worker.deliveries.foreign_request import (
     BODY_MOST,
     HEAD_MOST,
+    METHOD_MOST,
     TCHAR,
     ForeignRequest,
     foreign_event,
@@ -50,14 +51,13 @@ from tracking.request import Account
 
 __all__ = ["UnknownDelivery", "Which"]
 
-RELAYED = EventName.RELAY_REQUEST
 SOUGHT_MOST = 16
 """Words of one search."""
 
 DELETED = "deleted"
 """Why a delivery is over that is about to be deleted."""
 
-_METHOD = re.compile(rf"(?!CONNECT\Z|TRACE\Z){TCHAR}{{1,32}}")
+_METHOD = re.compile(rf"(?!(?i:CONNECT|TRACE)\Z){TCHAR}{{1,{METHOD_MOST}}}")
 _NAME = re.compile(f"{TCHAR}+")
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
 
@@ -94,7 +94,7 @@ def sought(text: str) -> tuple[str, ...]:
 def inbox_of(stores: Collections, which: Which, most: int) -> Page:
     """List relayed requests, the newest first. Raises PyMongoError."""
     until = _searched_until(stores)
-    found = deliveries.deliveries_of(stores, replace(which, event=RELAYED), most)
+    found = deliveries.deliveries_of(stores, replace(which, event=EventName.RELAY_REQUEST), most)
     names = deliveries.names_of_services(stores, found)
     wanted = {"_id": {"$in": [each.event for each in found]}}
     heads = {each["_id"]: each for each in stores.events.find(wanted, _HEAD)}
@@ -130,7 +130,7 @@ def show(stores: Collections, account: Account, identity: str) -> dict[str, Any]
     `body` is what it is as text (UTF-8), `body_base64` what is none; both None where it is not kept
     any more. Raises UnknownDelivery, PyMongoError.
     """
-    delivery = deliveries.one(stores, account, identity, RELAYED)
+    delivery = deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
     names = deliveries.names_of_services(stores, [delivery])
     event = stores.events.find_one({"_id": delivery.event}) or {}
     told = _members(delivery, names[delivery.service], event)
@@ -153,7 +153,7 @@ def _body_members(body: bytes) -> Mapping[str, str]:
 
 def resend(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
     """Have a relayed request sent now, as `deliveries.resend` does."""
-    deliveries.one(stores, account, identity, RELAYED)
+    deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
     return deliveries.resend(stores, who, account, identity)
 
 
@@ -166,7 +166,7 @@ def edit(
     """
     target = {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "inbox edit", target) as outcome:
-        old = deliveries.one(stores, account, identity, RELAYED)
+        old = deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
         if why := deliveries.refusals(stores, [old]).get(old.id):
             raise NotDone(why)
         kept = stores.events.find_one({"_id": old.event})
@@ -237,7 +237,7 @@ def delete(
     target = {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "inbox delete", target):
         for _ in range(TRIES):
-            delivery = deliveries.one(stores, account, identity, RELAYED)
+            delivery = deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
             deliveries.stop_all(stores, {"_id": identity}, DELETED)
             until_sent(config, [delivery])
             over = {"_id": identity, "state": {"$in": [*map(str, FINAL)]}}

@@ -53,13 +53,15 @@ class Keys(msgspec.Struct, frozen=True):
     """All keys of a moment. Made by `keys_of`; `known` holds also those that have ended.
 
     `ingest_key`: of ingest labels, b"" where none was made. `ingests`: how services take requests,
-    by their labels. `quotas`: of each account that has some (account_quotas.py).
+    by their labels. `quotas`: of each account that has some (account_quotas.py). `suspended`:
+    accounts whose keys are refused, by the reasons.
     """
 
     known: dict[str, Key] = {}
     ingest_key: bytes = b""
     ingests: dict[str, Ingest] = {}
     quotas: dict[str, dict[str, int]] = {}
+    suspended: dict[Account, str] = {}
 
     def find(self, text: str, now: float) -> Key | None:
         """Recognize a key that works at `now` (Unix time); None for anything else."""

@@ -123,7 +123,7 @@ def page_of(
     with _in_time():
         found, narrow = listed(stores, which, most, members)
     last = None
-    # Whoever reads changes goes on behind the last one, once there are more.
+    # Behind the last one a reader of changes goes on, once there are more.
     if found and (len(found) == most or which.sort is Sort.CHANGES):
         last = found[-1][which.sort.member], parcel_in(found[-1]["_id"])
     return Page(_rows(stores, which.account, found), last, narrow)
@@ -189,7 +189,7 @@ def _cells(row: Row) -> Iterator[str]:
 def written(rows: Iterable[Iterable[str]]) -> str:
     """Write rows of CSV of which no spreadsheet takes a text for a formula."""
     text = io.StringIO()
-    csv.writer(text).writerows(map(_plain, row) for row in rows)
+    csv.writer(text).writerows(map(_plain, rows))
     return text.getvalue()
 
 

@@ -30,6 +30,9 @@ NOW_SECONDS = 1.5
 TUBES_SECONDS = 5.0
 """Longer, as each look at tubes opens connections."""
 
+PATIENCE_SECONDS = 1.0
+"""How long a page waits for them: it shows more than these."""
+
 SPAN_SECONDS = 10.0
 """How long statistics serve: the shortest span that is counted."""
 
@@ -65,6 +68,33 @@ class Kept:
             self._found[name] = task, self._clock() + seconds
         return cast("T", await asyncio.shield(task))
 
+    def forget(self, name: Hashable) -> None:
+        """Ask again: an act has changed what is kept."""
+        self._found.pop(name, None)
+
+
+class AccountBoard:
+    """How accounts stand: their parcels and quotas. Its methods raise StoreError."""
+
+    def __init__(self, config: Config, stores: Collections) -> None:
+        self._config = config
+        self._stores = stores
+        self._kept = Kept()
+
+    async def parcels(self, account: Account) -> tuple[Counts, Today]:
+        """Count an account's parcels. Raises Narrow."""
+        counting = partial(in_thread, counts_of, self._stores, account)
+        today = partial(in_thread, today_of, self._stores, account)
+        return await asyncio.gather(
+            self._kept.get(("parcels", account), PARCELS_SECONDS, counting),
+            self._kept.get(("today", account), PARCELS_SECONDS, today),
+        )
+
+    async def quotas(self, account: Account | None = None) -> Mapping[Account, Uses]:
+        """Look at what is used of an account's quotas, or of those of all."""
+        ask = partial(in_thread, _quotas, self._config, self._stores, account)
+        return await self._kept.get(("quotas", account), PARCELS_SECONDS, ask)
+
 
 class Board:
     """For one event loop. Its methods raise StoreError."""
@@ -73,6 +103,7 @@ class Board:
         self.operators = backing.operations.operators
         self.catalogue = backing.catalogue
         self.stores = backing.operations.stored.stores
+        self.accounts = AccountBoard(backing.config, self.stores)
         self._door = backing.door
         self._kept = Kept()
 
@@ -80,6 +111,10 @@ class Board:
         """Look at all lines."""
         ask = partial(self.operators.lines, self.catalogue.slugs)
         return await self._kept.get("lines", NOW_SECONDS, ask)
+
+    def changed(self) -> None:
+        """Look at lines again: somebody has just changed one."""
+        self._kept.forget("lines")
 
     async def line(self, named: str) -> LineSnapshot:
         """Look at one line. Raises MalformedJob where there is none."""
@@ -95,7 +130,14 @@ class Board:
     async def tubes(self) -> list[Tubes]:
         """Look at what the tubes hold; a server that does not answer says why in its own."""
         servers = self.operators.config.beanstalkd.servers
-        return await self._kept.get("tubes", TUBES_SECONDS, partial(in_thread, _tubes, servers))
+        ask = partial(in_thread, _tubes, servers)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                return await self._kept.get("tubes", TUBES_SECONDS, ask)
+        except TimeoutError:
+            return [
+                Tubes(each, error="one of the servers has not answered yet") for each in servers
+            ]
 
     async def rates(self, slugs: tuple[str, ...]) -> dict[str, list[float]]:
         """Read the calls a second of the last hours, by line."""
@@ -107,29 +149,15 @@ class Board:
         ask = partial(statistics_in, self.operators.view, self.stores, slug, LASTS[last])
         return await self._kept.get((slug, last), SPAN_SECONDS, ask)
 
-    async def parcels(self, account: Account) -> tuple[Counts, Today]:
-        """Count an account's parcels. Raises Narrow."""
-        counting = partial(in_thread, counts_of, self.stores, account)
-        today = partial(in_thread, today_of, self.stores, account)
-        return await asyncio.gather(
-            self._kept.get(("parcels", account), PARCELS_SECONDS, counting),
-            self._kept.get(("today", account), PARCELS_SECONDS, today),
-        )
-
-    async def quotas(self, account: Account | None = None) -> Mapping[Account, Uses]:
-        """Look at what is used of an account's quotas, or of those of all."""
-        ask = partial(in_thread, _quotas, self.operators.config, self.stores, account)
-        return await self._kept.get(("quotas", account), PARCELS_SECONDS, ask)
-
     async def concerns(self) -> list[Concern]:
         """List what needs attention, what stops most first; of servers that are away, only that."""
         health = await self._door.health()
         found: list[Concern] = []
         if health.tubes:
-            waiting = f"; {health.spooled:,} wait in the spool of this door" * bool(health.spooled)
+            waiting = f"; {health.spooled:,} wait in this door's spool" if health.spooled else ""
             found.append(Concern(f"no beanstalkd takes requests: {health.tubes}{waiting}"))
         try:
-            looks = (self.lines(), self.at_work(), self.quotas())
+            looks = (self.lines(), self.at_work(), self.accounts.quotas())
             lines, work, quotas = await asyncio.gather(*looks)
         except StoreError as error:
             return [*found, Concern(f"{error}")]

@@ -191,8 +191,10 @@ class Frame:
 
     def _answer(self, html: str, visitor: Visitor, status: HTTPStatus) -> web.Response:
         text = html.replace(self._token, visitor.csrf)
+        # The name of a file that somebody sends may hold what is no character.
+        body, kind = text.encode("utf-8", "replace"), "text/html"
         return web.Response(
-            status=status, text=text, content_type="text/html", headers=dict(HEADERS)
+            status=status, body=body, content_type=kind, charset="utf-8", headers=dict(HEADERS)
         )
 
     def _served(self, page: Page) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -102,13 +102,13 @@ class LinePages:
         if wrong:
             return await self._page(request, visitor, wrong, form)
         await self._board.operators.pause(visitor.operator, slug, seconds, why)
-        return _back(slug, f"{slug} is paused")
+        return self._back(slug, f"{slug} is paused")
 
     async def resume(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Let a courier be called again. Raises Problem, StoreError."""
         slug = self._courier(request)
         await self._board.operators.resume(visitor.operator, slug)
-        return _back(slug, f"{slug} may be called again")
+        return self._back(slug, f"{slug} may be called again")
 
     async def change_limits(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Set those limits that were changed in the form. Raises Problem, StoreError."""
@@ -123,9 +123,9 @@ class LinePages:
         except ValueError as error:
             return await self._page(request, visitor, {"limits": f"{error}"}, given)
         if not wishes:
-            return _back(slug, "the limits are as they were")
+            return self._back(slug, "the limits are as they were")
         await operators.limits(who, slug, wishes)
-        return _back(slug, f"the limits of {slug} are changed: new calls go by them")
+        return self._back(slug, f"the limits of {slug} are changed: new calls go by them")
 
     async def reset_limits(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Let the file hold again for one limit, or for all. Raises Problem, StoreError."""
@@ -135,7 +135,9 @@ class LinePages:
         except ValueError as error:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}") from error
         await self._board.operators.limits(visitor.operator, slug, names)
-        return _back(slug, f"config.toml holds again for {name.replace('_', ' ') or 'all limits'}")
+        return self._back(
+            slug, f"config.toml holds again for {name.replace('_', ' ') or 'all limits'}"
+        )
 
     async def _page(
         self,
@@ -193,6 +195,10 @@ class LinePages:
         spark = sparkline(title, rates) if most else ""
         return Row(line, _badge(line), _why(line), spark, slug)
 
+    def _back(self, slug: Slug, done: str) -> web.Response:
+        self._board.changed()
+        return see_other(f"/lines/{slug}", done=done)
+
     def _courier(self, request: web.Request) -> Slug:
         try:
             return self._board.catalogue.resolve(request.match_info["slug"])[0]
@@ -215,7 +221,3 @@ def _why(line: LineSnapshot) -> str:
     return _BINDS.get(line.bound_by) or (
         f"the quota {line.bound_by.replace('_', ' ')} is used up" if line.bound_by else ""
     )
-
-
-def _back(slug: Slug, done: str) -> web.Response:
-    return see_other(f"/lines/{slug}", done=done)

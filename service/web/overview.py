@@ -49,14 +49,14 @@ class Overview:
 
     async def _parcels(self, _: web.Request, visitor: Visitor) -> Mapping[str, Any]:
         account = visitor.account
-        uses = await self._board.quotas(account)
+        uses = await self._board.accounts.quotas(account)
         values: dict[str, Any] = {
             "quotas": [(each, use) for each, use in uses[account].items() if use.allowed],
             "used_up": list(used_up(uses)),
             "most": COUNTED_MOST,
         }
         try:
-            counts, today = await self._board.parcels(account)
+            counts, today = await self._board.accounts.parcels(account)
         except (Narrow, StoreError) as error:
             return values | {"counts": None, "wrong": f"{error}"}
         return values | {"counts": counts, "today": today}

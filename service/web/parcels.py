@@ -146,7 +146,7 @@ class Parcels:
         if "slug" not in members:
             sure = _sure(self._catalogue, members.get("number", ""))
             if not sure:
-                why = "choose the courier: it cannot be told for sure from this number"
+                why = "choose the courier: this number alone does not say which one"
                 return self._form(request, visitor, given, HTTPStatus.UNPROCESSABLE_ENTITY, why)
             members["slug"] = sure
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import time
@@ -10,10 +11,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from multidict import MultiDictProxy
 
 from service.config.schema import Config
 from service.http.exchange import Problem
 from service.http.proxies import Proxies
+from service.http.reading import BODY_SECONDS
 from service.operator.audit import Operator, Via
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
@@ -30,6 +34,8 @@ KNOWN_MOST = 10_000
 """Sessions that are kept at once."""
 
 FORM_FIELD = "csrf"
+
+Form = MultiDictProxy[str | bytes | bytearray | web.FileField]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +122,32 @@ class Visitors:
         if origin.partition("://")[2] != request.host:
             why = "this form was posted by another site, or by a browser that hides where from"
             raise Problem(HTTPStatus.FORBIDDEN, why)
-        given = request.headers.get("X-CSRF-Token") or (await request.post()).get(FORM_FIELD)
+        given = (await form_of(request)).get(FORM_FIELD)
         text = given if isinstance(given, str) else ""
         if not hmac.compare_digest(text.encode(), visitor.csrf.encode()):
             why = "this page is older than your session: load it again, and send the form once more"
             raise Problem(HTTPStatus.FORBIDDEN, why)
+
+
+_NO_FORM = (
+    ValueError,
+    LookupError,  # of a charset
+    ConnectionError,
+    web.RequestPayloadError,
+    HttpProcessingError,
+)
+
+
+async def form_of(request: web.Request) -> Form:
+    """Read a form, also once more. Raises Problem where it is none, or not here in time."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.post()
+    except TimeoutError as error:
+        why = f"the form was not here within {BODY_SECONDS:g} s"
+        raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
+    except _NO_FORM as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "this is no form, or not the whole of it") from error
 
 
 def token_of(text: str) -> str:

@@ -25,6 +25,7 @@ from tracking.request import MAIN
 
 DAILY = RelayPoint.EVENT_INSERTED
 SOON = 30.0
+WAITING = dict.fromkeys(("open", "held"), "waiting")
 
 
 def paused_relay(hooks: Hooks, **ingest: object) -> Service:
@@ -62,7 +63,8 @@ def judge_stored(plant: Plant, bodies: list[bytes], **states: int) -> None:
     assert sorted(each["bodies"]["relay"] for each in events) == sorted(bodies)
     deliveries = list(plant.collection("deliveries").find())
     assert {each["event"] for each in deliveries} == {each["_id"] for each in events}
-    found = [each["state"] for each in deliveries]
+    # A worker that has not heard of the pause yet leaves some open: the keeper holds them.
+    found = [WAITING.get(each["state"], each["state"]) for each in deliveries]
     assert {state: found.count(state) for state in set(found)} == states
 
 
@@ -86,7 +88,7 @@ def test_a_request_that_a_killed_worker_had_is_stored_once_by_the_next(
 
     plant.hire().ready()
 
-    judge_stored(plant, bodies, open=8)
+    judge_stored(plant, bodies, waiting=8)
 
 
 @pytest.mark.prove
@@ -103,7 +105,7 @@ def test_while_mongodb_is_away_jobs_stay_and_none_is_lost(plant: Plant) -> None:
 
     mongodb.start()
 
-    judge_stored(plant, bodies, open=1, completed=199)
+    judge_stored(plant, bodies, waiting=1, completed=199)
 
 
 @pytest.mark.prove
@@ -114,7 +116,7 @@ def test_workers_that_have_the_same_jobs_store_each_request_once(plant: Plant) -
 
     plant.hire(processes=2).ready()
 
-    judge_stored(plant, bodies, open=300)
+    judge_stored(plant, bodies, waiting=300)
 
 
 @pytest.mark.prove
@@ -125,7 +127,7 @@ def test_a_job_that_no_door_wrote_is_recorded_and_buried_and_others_go_on(plant:
     job = plant.producer.put_body(b"{}\n", WEBHOOKS_TUBE)
     bodies = put(plant, service, 1)
 
-    judge_stored(plant, bodies, open=1)
+    judge_stored(plant, bodies, waiting=1)
 
     until(lambda: plant.producer.jobs(WEBHOOKS_TUBE)["buried"], SOON, "it is buried")
     [record] = plant.collection("dead").find()
@@ -138,7 +140,7 @@ def test_what_came_for_a_relay_is_delivered_once_as_soon_as_it_goes_on(plant: Pl
     plant.hire(processes=2).ready()
     service = paused_relay(hooks)
     bodies = put(plant, service, 20, times=2)
-    judge_stored(plant, bodies, open=20)
+    judge_stored(plant, bodies, waiting=20)
 
     with hooks.services() as services:
         services.change(WHO, MAIN, "erp", {"state": "active"})

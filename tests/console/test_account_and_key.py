@@ -62,6 +62,27 @@ def test_a_key_for_hooks_reads_too(run: Run, collections: Any) -> None:
     assert run("key", "add", "main", "--scope", "hooks,read").code == 0
 
 
+def test_an_account_is_suspended_with_a_reason_until_it_is_resumed(
+    run: Run, collections: Any
+) -> None:
+    run("account", "add", "shop")
+
+    done = run("account", "suspend", "shop", "--reason", "unpaid")
+    listed, kept = run("account", "list"), collections.accounts.find_one({"_id": "shop"})
+    resumed, again = run("account", "resume", "shop"), run("account", "resume", "shop")
+
+    assert done.lines == [
+        "shop is suspended: doors refuse its keys within 5 s, and 0 services pause"
+    ]
+    assert "unpaid" in listed.out
+    assert kept["suspended"]["why"] == "unpaid"
+    assert (resumed.lines, again.code) == (["shop goes on, with 0 services"], 2)
+    assert [each["act"] for each in collections.audit.find().sort("at")] == [
+        *("account add", "account suspend", "account resume", "account resume")
+    ]
+    assert run("account", "suspend", "nope").code == 2
+
+
 def test_a_key_has_192_random_bits(run: Run) -> None:
     [one], [other] = (run("key", "add", "main", "--scope", "read").lines for _ in "12")
 

@@ -118,12 +118,26 @@ async def test_processes_hear_of_a_disabled_service_though_who_disabled_it_vanis
     assert announced == ["changed"]
 
 
-@pytest.mark.parametrize("state", [ServiceState.ACTIVE, ServiceState.PAUSED])
-async def test_all_that_is_held_is_open_again_once_its_service_is_active_or_paused(
-    store: Store, keeper: Keeper, monkeypatch: pytest.MonkeyPatch, state: ServiceState
+async def test_what_a_paused_service_has_is_held_until_it_is_active(
+    store: Store, keeper: Keeper
+) -> None:
+    keep(store, service(state=ServiceState.PAUSED))
+    deliver(store)
+
+    await keeper.look()
+    paused = states(store)
+    store.services.update_one({}, {"$set": {"state": "active"}})
+    await keeper.look()
+
+    assert (paused, states(store)) == ("held held held", "open open open")
+
+
+async def test_all_that_is_held_is_open_again_once_its_service_is_active(
+    store: Store, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper_module, "HEARD_SECONDS", 0.0)
-    keep(store, service(state=state), health={"holds": True, "failing_since": NOW - 9 * DAY})
+    active = service(state=ServiceState.ACTIVE)
+    keep(store, active, health={"holds": True, "failing_since": NOW - 9 * DAY})
     deliver(store, 2, state=HELD)
     await keeper.look()
     assert health(store)["holds"], "a process that has not heard of it may hold some more"

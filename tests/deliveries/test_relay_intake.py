@@ -79,7 +79,7 @@ async def test_a_request_becomes_an_event_and_a_delivery_that_is_brought_in_at_o
 
 STATES: list[tuple[Mapping[str, Any], str]] = [
     ({}, "open"),
-    ({"state": ServiceState.PAUSED}, "open"),
+    ({"state": ServiceState.PAUSED}, "held"),
     ({"state": ServiceState.DISABLED}, "held"),
     ({"state": ServiceState.DELETED}, "completed service_deleted"),
     ({"type": ServiceType.COURIER}, "open"),
@@ -182,17 +182,24 @@ async def test_a_label_that_nobody_has_leads_to_a_delivery_that_is_completed(
     assert lines.brought == []
 
 
-async def test_what_comes_for_an_account_that_was_removed_is_completed(
-    store: Store, known: Subscriptions, intake: RelayIntake
+@pytest.mark.parametrize(
+    ("member", "why"), [("removed_at", "account_removed"), ("suspended", "account_suspended")]
+)
+async def test_what_comes_for_an_account_that_is_not_served_is_completed(
+    store: Store,
+    known: Subscriptions,
+    intake: RelayIntake,
+    member: str,
+    why: str,
 ) -> None:
     shop = Account("shop")
-    service = stored(store, relay(account=shop, state=ServiceState.DELETED))
-    store.accounts.insert_one({"_id": shop, "removed_at": RECEIVED})
+    service = stored(store, relay(account=shop, state=ServiceState.PAUSED))
+    store.accounts.insert_one({"_id": shop, member: RECEIVED})
     await known.learn()
 
     await taken(intake, request_to(service), request_to(relay(account=shop)))
 
-    assert {each.why for each in deliveries(store)} == {"account_removed"}
+    assert {(each.state, each.why) for each in deliveries(store)} == {("completed", why)}
     assert {each.service for each in deliveries(store)} == {service.id, ""}
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from services_ground import KEYS, NOW, SHOP, TO, WHO, lower, make
 
-from service.config.schema import Config, Ingest
+from devstack.kinds import BEANSTALKD, Durability
+from devstack.servers import running
+from service.config.schema import Beanstalkd, Config, Ingest
 from service.operator import accounts
 from service.operator.connections import Collections
-from service.operator.health import relay_findings
+from service.operator.health import Grade, relay_findings
 from service.operator.ingest_labels import INGEST_KEY, ingest_key
 from service.operator.relays import addresses_of, ingest_members, label_of
 from service.operator.services import BadWish, ServiceConflict, Services, seal_again
@@ -207,6 +211,23 @@ def test_a_label_whose_key_was_lost_is_told_of(
     assert str(label) in lost.what
     ingest_key(stores)  # somebody makes another one
     assert relay_findings(config) == [lost]
+
+
+def test_a_server_that_does_not_take_all_that_comes_to_a_relay_is_named_with_the_fix(
+    ours: Services, config: Config
+) -> None:
+    def arguments(port: int, folder: Path, durability: Durability) -> list[str]:
+        return [*BEANSTALKD.arguments(port, folder, durability), "-z", "65535"]
+
+    with running(replace(BEANSTALKD, arguments=arguments)) as server:
+        with_server = msgspec.structs.replace(config, beanstalkd=Beanstalkd(servers=(server.url,)))
+        before = relay_findings(with_server)
+        make_relay(ours)
+        [small] = relay_findings(with_server)
+
+    assert (before, small.grade) == ([], Grade.UNSURE)
+    assert server.url in small.what
+    assert "-z 1310720" in small.fix
 
 
 def test_a_test_of_a_relay_is_a_relayed_request(ours: Services, stores: Collections) -> None:

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from services_ground import KEYS, NOW, SHOP, TO, WHO, lower, make
 
 from service.config.schema import Allowed, Config
-from service.operator import accounts
+from service.operator import accounts, suspension
 from service.operator.connections import Collections
 from service.operator.services import (
     BadWish,
@@ -29,6 +29,7 @@ from service.worker.deliveries.delivery import document_of as delivery_document
 from service.worker.deliveries.secret_box import SecretBox, new_key
 from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
+from service.worker.results.queries import suspended_accounts
 from tracking.request import MAIN
 
 
@@ -252,6 +253,28 @@ def test_an_accounts_services_end_with_it(ours: Services, stores: Collections) -
 
     assert ours.of(SHOP) == []
     assert len(ours.of(MAIN)) == 1
+
+
+def test_an_accounts_services_pause_and_go_on_with_it_but_those_that_were_not_active(
+    ours: Services, stores: Collections
+) -> None:
+    accounts.add_account(stores, SHOP)
+    for name in "abc":
+        ours.make(WHO, SHOP, name, TO)
+    ours.change(WHO, SHOP, "b", {"state": "paused"})
+
+    paused = suspension.suspend(ours, WHO, SHOP, "unpaid"), suspension.suspend(ours, WHO, SHOP, "!")
+    suspended = [each.state.value for each in ours.of(SHOP)], suspended_accounts(stores.accounts)
+    going = suspension.resume(ours, WHO, SHOP)
+
+    assert (paused, going) == ((2, 0), 2)
+    assert suspended == (["paused"] * 3, {SHOP: "!"})
+    assert [each.state.value for each in ours.of(SHOP)] == ["active", "paused", "active"]
+    assert suspended_accounts(stores.accounts) == {}
+    with pytest.raises(accounts.NotDone, match="is not suspended"):
+        suspension.resume(ours, WHO, SHOP)
+    with pytest.raises(accounts.NotDone, match="never suspended"):
+        suspension.suspend(ours, WHO, MAIN, "")
 
 
 def test_a_service_made_while_its_account_is_removed_is_deleted_again(

@@ -1,4 +1,4 @@
-"""The proxies of docs/http.md stand before `api` and `ingest` as they are written there.
+"""The proxies of docs/http.md and docs/relay.md stand before the doors as they are written there.
 
 They run where `nginx` or `caddy` is on PATH: both are packages of the distribution.
 """
@@ -15,15 +15,17 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from http.client import HTTPSConnection
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import pytest
 
 from devstack.nursery import Nursery
+from devstack.raw_receiver import raw_receiver
 from devstack.servers import Server, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -38,8 +40,9 @@ class Ports(NamedTuple):
     api: int
 
 
-def example(kind: str) -> str:
-    [block] = re.findall(rf"```{kind}\n(.+?)```", (ROOT / "docs/http.md").read_text(), re.DOTALL)
+def example(kind: str, page: str = "http") -> str:
+    text = (ROOT / f"docs/{page}.md").read_text()
+    [block] = re.findall(rf"```{kind}\n(.+?)```", text, re.DOTALL)
     return str(block)
 
 
@@ -52,10 +55,6 @@ def placed(text: str, *changes: tuple[str, str]) -> str:
 
 def nginx(ports: Ports, disk: Path) -> list[str]:
     """Write its configuration, with paths and ports of this test; gives how it begins."""
-    folders = "\n".join(
-        f"{each}_temp_path {disk}/{each};"
-        for each in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
     block = placed(
         example("nginx"),
         ("127.0.0.1:8081", f"127.0.0.1:{ports.door}"),
@@ -63,6 +62,14 @@ def nginx(ports: Ports, disk: Path) -> list[str]:
         ("listen 443 ssl", f"listen 127.0.0.1:{ports.proxy} ssl"),
         (f"/etc/ssl/{NAME}.pem", f"{disk}/cert.pem"),
         (f"/etc/ssl/{NAME}.key", f"{disk}/key.pem"),
+    )
+    return begin_nginx(block, disk)
+
+
+def begin_nginx(block: str, disk: Path) -> list[str]:
+    folders = "\n".join(
+        f"{each}_temp_path {disk}/{each};"
+        for each in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     about = f"daemon off; pid {disk}/pid; error_log stderr; events {{}}"
     file = disk / "nginx.conf"
@@ -139,9 +146,7 @@ def proxy(
     """All three processes; gives the folder with the certificate."""
     program = shutil.which(request.param.__name__)
     assert program
-    made = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={NAME}"
-    made += f" -addext subjectAltName=DNS:{NAME} -keyout {disk}/key.pem -out {disk}/cert.pem"
-    subprocess.run(made.split(), check=True, capture_output=True)
+    certify(NAME, disk)
     worker = [sys.executable, str(ROOT / "worker.py")]
     with Nursery() as nursery:
         before = [program, *request.param(ports, disk)]
@@ -158,6 +163,12 @@ def proxy(
                 each.terminate()
             for each in started:
                 each.wait()
+
+
+def certify(name: str, disk: Path) -> None:
+    made = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={NAME}"
+    made += f" -addext subjectAltName=DNS:{name} -keyout {disk}/key.pem -out {disk}/cert.pem"
+    subprocess.run(made.split(), check=True, capture_output=True)
 
 
 def until(condition: Callable[[], bool], log: Path) -> None:
@@ -189,13 +200,13 @@ def knows(key: str, port: int) -> bool:
 class Through(HTTPSConnection):
     """A connection to the public name, which is this machine here."""
 
-    def __init__(self, port: int, folder: Path) -> None:
-        super().__init__(NAME, port)
+    def __init__(self, port: int, folder: Path, name: str = NAME) -> None:
+        super().__init__(name, port)
         self._trusted = ssl.create_default_context(cafile=str(folder / "cert.pem"))
 
     def connect(self) -> None:
         plain = socket.create_connection(("127.0.0.1", self.port), SOON)
-        self.sock = self._trusted.wrap_socket(plain, server_hostname=NAME)
+        self.sock = self._trusted.wrap_socket(plain, server_hostname=self.host)
 
 
 def test_what_the_page_writes_before_the_doors_works(proxy: Path, ports: Ports, key: str) -> None:
@@ -227,3 +238,86 @@ def test_what_the_page_writes_before_the_doors_works(proxy: Path, ports: Ports, 
     assert ask("POST", "/v1/requests", " " * (1 << 20) + posted)[0] == 413
     served = [path for path in ("/", "/metrics", "/docs", "/v2") if ask("GET", path)[0] != 404]
     assert served == []
+
+
+LABEL = "main-shop-ae3kq2mfyl5zr7wexd6bc.in.example.com"
+HEADERS = (
+    ("x-A", "1"),
+    ("content-TYPE", "a/b"),
+    ("Content-Type", "c/d"),
+    ("X_Under", "caf\xe9"),
+    ("!#$", "2"),
+    ("X-a", "3"),
+)
+TARGET = "/caf\xc3\xa9//%2F?q=%2f&\xe2\x82\xac"
+
+
+def relay_nginx(ports: Ports, disk: Path) -> list[str]:
+    block = placed(
+        example("nginx", "relay"),
+        ("127.0.0.1:8081", f"127.0.0.1:{ports.door}"),
+        ("listen 443 ssl", f"listen 127.0.0.1:{ports.proxy} ssl"),
+        ("/etc/ssl/in.example.com.pem", f"{disk}/cert.pem"),
+        ("/etc/ssl/in.example.com.key", f"{disk}/key.pem"),
+    )
+    return begin_nginx(block, disk)
+
+
+def relay_caddy(ports: Ports, disk: Path) -> list[str]:
+    block = placed(
+        re.sub(
+            r"tls {[^}]+}[^}]+}", f"tls {disk}/cert.pem {disk}/key.pem", example("caddy", "relay")
+        ),
+        ("127.0.0.1:8081", f"127.0.0.1:{ports.door}"),
+        ("*.in.example.com {", f"https://*.in.example.com:{ports.proxy} {{"),
+    )
+    file = disk / "Caddyfile"
+    file.write_text(f"{{\nadmin off\nauto_https disable_redirects\n}}\n{block}")
+    return ["run", "--config", str(file), "--adapter", "caddyfile"]
+
+
+@pytest.mark.parametrize("program", ["nginx", "caddy"])
+def test_what_the_page_of_relays_writes_before_the_door_passes_on_what_it_says(
+    program: str, disk: Path
+) -> None:
+    if not (found := shutil.which(program)):
+        pytest.skip(f"{program} is not installed")
+    certify("*.in.example.com", disk)
+    lines = [
+        f"FOO {TARGET} HTTP/1.1",
+        f"Host: {LABEL}",
+        "Content-Length: 3",
+        *(f"{n}: {v}" for n, v in HEADERS),
+    ]
+    with Nursery() as nursery, raw_receiver() as receiver:
+        ports = Ports(free_port(), receiver.port, 0)
+        begin = {"nginx": relay_nginx, "caddy": relay_caddy}[program](ports, disk)
+        variables = {**os.environ, "XDG_DATA_HOME": str(disk), "XDG_CONFIG_HOME": str(disk)}
+        started = nursery.start([found, *begin], disk / "log", variables)
+        until(lambda: listens(ports.proxy), disk / "log")
+        with closing(Through(ports.proxy, disk, LABEL)) as connection:
+            connection.connect()
+            connection.sock.sendall("\r\n".join([*lines, "", "a\x00b"]).encode("latin-1"))
+            answered = connection.sock.recv(12)
+        started.terminate()
+        started.wait()
+
+    [arrived] = receiver.arrived
+    kept = [each for each in arrived.headers if not is_added(each[0])]
+    assert (answered, arrived.method, arrived.body) == (b"HTTP/1.1 200", "FOO", b"a\x00b")
+    assert arrived.value("Host") == LABEL
+    if program == "nginx":
+        assert (arrived.target, kept) == (TARGET, [*HEADERS])
+    else:  # it writes heads of its own
+        assert unquote(arrived.target, "latin-1") == unquote(TARGET, "latin-1")
+        assert lowered(kept) == lowered(HEADERS)
+
+
+def is_added(name: str) -> bool:
+    return name.lower() in {"host", "connection", "content-length"} or name.lower().startswith(
+        "x-forwarded-"
+    )
+
+
+def lowered(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return sorted((name.lower(), value) for name, value in headers)

@@ -19,7 +19,7 @@ from devstack.servers import Server, free_port
 from service.config.load import load
 from service.http.application import application
 from service.http.backend.bodies import Bodies
-from service.http.backend.door import RELAYED, Door, Tube
+from service.http.backend.door import TO_RELAYS, Door, Tube
 from service.http.callers import Callers
 from service.http.ingest import RELAYS, Relays
 from service.http.serve import listening
@@ -111,7 +111,7 @@ async def answered(reader: asyncio.StreamReader) -> Answer:
 
 @asynccontextmanager
 async def relay(
-    spool: Path, *servers: Server | str, mib: int = 64, tube: Tube = RELAYED, known: bool = True
+    spool: Path, *servers: Server | str, mib: int = 64, tube: Tube = TO_RELAYS, known: bool = True
 ) -> AsyncIterator[Sender]:
     """A door as `ingest` has it, which knows the key of labels where it is `known`."""
     variables = {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from door_ground import (
     CATALOGUE,
@@ -295,6 +296,18 @@ async def test_a_key_without_the_scope_takes_nothing(keys: FixedKeys, spool: Pat
 
         assert "ingest" in problem["detail"]
         assert reader not in str(problem)
+
+
+async def test_a_key_of_a_suspended_account_is_told_why_it_takes_nothing(
+    keys: FixedKeys, spool: Path
+) -> None:
+    key, other = keys.make("shop", Scope.INGEST), keys.make("main", Scope.INGEST)
+    keys.keys = msgspec.structs.replace(keys.keys, suspended={Account("shop"): "unpaid"})
+    async with serving(spool, NOWHERE, callers=Callers(keys, 1_000.0)) as client:
+        problem = await refused(await post(client, USPS, as_api_key=key), 403)
+
+        assert "shop is suspended: unpaid" in problem["detail"]
+        assert (await post(client, USPS, as_api_key=other)).status == 202
 
 
 async def test_how_the_service_does_is_told_to_those_who_have_a_key(

@@ -27,11 +27,14 @@ from door_ground import (
 )
 
 from devstack.servers import free_port
+from service.config.load import load
 from service.http import requests as requests_module
 from service.http import serve as serve_module
 from service.http.application import application
+from service.http.backend.bodies import Bodies
 from service.http.backend.door import Door
 from service.http.callers import Callers
+from service.http.ingest import RELAYS, Relays
 from service.http.serve import listening
 from service.operator.keys import Scope
 from service.operator.put import Sendable
@@ -53,10 +56,23 @@ async def port(disk: Path) -> AsyncIterator[int]:
         yield port
 
 
+@pytest.fixture(params=[True, False], ids=["ingest", "api"])
+async def parsed(request: pytest.FixtureRequest, disk: Path) -> AsyncIterator[int]:
+    """Doors as both serve them, which read heads in different ways."""
+    async with served(disk / "spool.sqlite", relays=request.param) as port:
+        yield port
+
+
 @asynccontextmanager
-async def served(spool: Path, keys: FixedKeys | None = None) -> AsyncIterator[int]:
+async def served(
+    spool: Path, keys: FixedKeys | None = None, *, relays: bool = True
+) -> AsyncIterator[int]:
+    known = keys or FixedKeys()
     async with open_door(spool, NOWHERE) as door:
-        made = application(door, CATALOGUE, Callers(keys or FixedKeys(), 1_000.0))
+        made = application(door, CATALOGUE, Callers(known, 1_000.0))
+        if relays:
+            config = load(None, {}, spool.parent).config
+            made[RELAYS] = Relays(config, known, door, Bodies(spool.parent))
         runner = web.AppRunner(made, access_log=None)
         await runner.setup()
         port = free_port()
@@ -191,9 +207,9 @@ async def test_more_connections_than_are_allowed_are_refused_in_words(port: int)
     ids=["tls", "words", "version", "length", "two lengths"],
 )
 async def test_what_is_no_http_is_a_problem_and_the_end_of_its_connection(
-    port: int, said: bytes
+    parsed: int, said: bytes
 ) -> None:
-    async with Raw(port) as strange:
+    async with Raw(parsed) as strange:
         status, head, problem = await strange.says(said)
 
         assert (status, problem["status"]) == (400, 400)
@@ -213,9 +229,9 @@ async def test_what_is_no_http_is_a_problem_and_the_end_of_its_connection(
     ids=["line", "value", "name", "headers"],
 )
 async def test_what_is_too_long_is_told_how_long_it_may_be(
-    port: int, said: bytes, status: int, bound: str
+    parsed: int, said: bytes, status: int, bound: str
 ) -> None:
-    async with Raw(port) as wordy:
+    async with Raw(parsed) as wordy:
         found, head, problem = await wordy.says(said)
 
         assert (found, problem["status"]) == (status, status)
@@ -226,10 +242,10 @@ async def test_what_is_too_long_is_told_how_long_it_may_be(
 
 @pytest.mark.parametrize("coding", [b"gzip, chunked", b"GZIP,chunked"])
 async def test_a_body_in_a_coding_that_nobody_reads_here_is_refused(
-    port: int, coding: bytes
+    parsed: int, coding: bytes
 ) -> None:
     body = b"34\r\n%s\r\n0\r\n\r\n" % json.dumps(USPS).encode()
-    async with Raw(port) as packed:
+    async with Raw(parsed) as packed:
         said = POST + b"Transfer-Encoding: " + coding + b"\r\n\r\n" + body
         status, _, problem = await packed.says(said)
 
@@ -350,8 +366,8 @@ async def test_a_client_that_hangs_up_in_the_middle_is_no_defect(
 
 
 @pytest.mark.parametrize("chunk", [b"zz\r\n", b"-1\r\n", b"2\r\n{}x\r\n"])
-async def test_a_body_whose_chunks_make_no_sense_is_a_problem(port: int, chunk: bytes) -> None:
-    async with Raw(port) as strange:
+async def test_a_body_whose_chunks_make_no_sense_is_a_problem(parsed: int, chunk: bytes) -> None:
+    async with Raw(parsed) as strange:
         head = POST + b"Transfer-Encoding: chunked\r\n\r\n"
         strange.writer.write(head)
         await asyncio.sleep(0)
@@ -361,12 +377,12 @@ async def test_a_body_whose_chunks_make_no_sense_is_a_problem(port: int, chunk: 
 
 
 async def test_a_trailer_is_no_header_of_the_next_request_over_the_same_connection(
-    port: int,
+    parsed: int,
 ) -> None:
     body = json.dumps(USPS).encode()
     chunked = b"%x\r\n%b\r\n0\r\nIdempotency-Key: mine\r\n\r\n" % (len(body), body)
     later = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    async with Raw(port) as shared:
+    async with Raw(parsed) as shared:
         said = POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunked + later
         status, head, _ = await shared.says(said)
 
@@ -398,13 +414,13 @@ async def test_a_body_is_unpacked_for_nobody(disk: Path) -> None:
     ids=["no gzip", "no chunk", "no chunk, later"],
 )
 async def test_nobody_writes_into_the_log_by_a_body_that_is_not_read(
-    port: int, said: bytes, caplog: pytest.LogCaptureFixture
+    parsed: int, said: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     for later in (b"zz\r\n", b"2\r\n{}\r\nzz\r\n", b"2\r\n{", b"-1\r\n", b"0\r\n:\r\n\r\n"):
-        async with Raw(port) as strange:
+        async with Raw(parsed) as strange:
             assert (await strange.says(said))[0] in {405, 415, 400}
             strange.writer.write(later)
             await strange.writer.drain()
 
-    await served_again(port)
+    await served_again(parsed)
     assert caplog.records == []

@@ -19,7 +19,7 @@ from devstack.servers import Server, running
 from service.config.load import load
 from service.http.backend import bodies as bodies_module
 from service.http.backend import door as door_module
-from service.http.backend.door import RELAYED, Waiting, open_relays_door
+from service.http.backend.door import TO_RELAYS, Waiting, open_relays_door
 from service.http.backend.keyring import Keyring
 from service.observe.background import Background
 from service.operator import spool as spool_module
@@ -165,7 +165,7 @@ async def test_bytes_in_the_tube_are_bounded_then_the_spool_then_503(
     path: Path, beanstalkd: Server
 ) -> None:
     body = b"x" * 300_000
-    tube = replace(RELAYED, bytes_most=1 << 20)
+    tube = replace(TO_RELAYS, bytes_most=1 << 20)
     async with relay(path, beanstalkd, mib=1, tube=tube) as sender:
         statuses = [(await sender.posts(body=body)).status for _ in range(9)]
 

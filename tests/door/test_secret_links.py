@@ -165,8 +165,9 @@ async def test_a_name_that_no_address_can_hold_makes_no_link(
         assert (await (await api.get("/v1/links", headers=header)).json())["links"] == []
 
 
-async def test_a_removed_accounts_link_starts_nothing(
-    disk: Path, settings: dict[str, str], beanstalkd: Server, bucket: Bucket
+@pytest.mark.parametrize("member", ["removed_at", "suspended"])
+async def test_the_link_of_an_account_that_is_not_served_starts_nothing(
+    disk: Path, settings: dict[str, str], beanstalkd: Server, bucket: Bucket, member: str
 ) -> None:
     keys = FixedKeys()
     shop = {"as-api-key": keys.make("shop", Scope.INGEST)}
@@ -174,7 +175,7 @@ async def test_a_removed_accounts_link_starts_nothing(
         disk / "spool", settings, beanstalkd, callers=Callers(keys, 1_000.0)
     ) as api:
         link = await (await api.post("/v1/links", json=USPS, headers=shop)).json()
-        bucket.accounts.insert_one({"_id": "shop", "removed_at": dt.datetime.now(dt.UTC)})
+        bucket.accounts.insert_one({"_id": "shop", member: dt.datetime.now(dt.UTC)})
 
         await refused(await api.post(path_of(link)), 404)
         assert payloads(beanstalkd) == []

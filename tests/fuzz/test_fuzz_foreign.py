@@ -22,7 +22,7 @@ from service.config.load import load
 from service.http.backend.bodies import Bodies
 from service.http.backend.door import Door
 from service.http.ingest import Relays
-from service.http.serve import ClientConnection, Connections
+from service.http.serve import Connections, SenderConnection
 from service.operator.keys import Keys
 from service.worker.deliveries.foreign_request import decode_foreign
 from service.worker.deliveries.service import Ingest
@@ -84,7 +84,7 @@ FIXED = [
 ]
 """What must not be kept at all: behind the first lines, or in their place where `!` begins it."""
 
-_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) +(/[!-~]*) +HTTP/1\.([01])")
+_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) (/[!-~\x80-\xff]*) HTTP/1\.([01])")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*)")
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})(?:[ \t]*;[^\r\n]*)?\r\n")
 _LEFT_OUT = re.compile(
@@ -124,7 +124,7 @@ def strictly(data: bytes) -> Iterator[Strict]:
             for pair in headers
             if not _LEFT_OUT.fullmatch(pair[0].lower()) and pair[0].lower() not in named
         ]
-        yield Strict(line[1].decode(), line[2].decode(), tuple(kept), body[0])
+        yield Strict(line[1].decode(), line[2].decode("latin-1"), tuple(kept), body[0])
         data = body[1]
 
 
@@ -217,7 +217,7 @@ class Exchange:
         """Send pieces; gives the statuses of the answers, and what was kept."""
         self.taking.jobs.clear()
         loop, wire = asyncio.get_running_loop(), Wire()
-        made = ClientConnection(self._server, self._connections, loop=loop, access_log=None)
+        made = SenderConnection(self._server, self._connections, loop=loop, access_log=None)
         made.connection_made(wire)
         for piece in pieces:
             made.data_received(piece)

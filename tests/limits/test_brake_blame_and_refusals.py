@@ -188,7 +188,7 @@ async def time_went_by(redis: Redis, ms: int) -> None:
         for name in ("since", "at", "refused"):
             if name in told:
                 told[name] -= ms
-        if "anon" in told:
+        if "at" in told.get("anon", ()):
             told["anon"]["at"] -= ms
         await redis.hset(KEYS.wait_requests, field, json.dumps(told))
     for key in await redis.keys(f"{KEYS.status}*"):

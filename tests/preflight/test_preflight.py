@@ -37,7 +37,9 @@ from service.worker.preflight.judgement import (
 from service.worker.preflight.survey import read_beanstalkd, read_redis, survey, vet_redis, watch
 from tracking.errors import LimitsDown
 
-TUBES = BeanstalkdFacts("h:1", "1.12", binlog=True, jobs=5, records=7, draining=False)
+TUBES = BeanstalkdFacts(
+    "h:1", "1.12", binlog=True, jobs=5, records=7, draining=False, job_most=65_535
+)
 REDIS = RedisFacts(
     version="Redis 7.0.15",
     role="master",

@@ -56,24 +56,15 @@ def posts(seed: int, count: int, address: str, now: int) -> list[Post]:
     draw = random.Random(f"wrong:{seed}")
     path = urlsplit(address).path
     made = foreign_requests(seed, count, address, now)
-    return [_wrong(draw, each, path) if _is_wrong(each) else _right(each, path) for each in made]
+    return [_wrong(draw, each, path) if _is_wrong(each) else Post(each, path) for each in made]
 
 
 def _is_wrong(request: Foreign) -> bool:
     return request.number % WRONG_EACH == 0
 
 
-def _right(request: Foreign, path: str) -> Post:
-    return Post(request, path, 400 if _is_no_http(request) else 0)
-
-
-def _is_no_http(request: Foreign) -> bool:
-    """Whether the door's parser takes a request for none, as many servers do."""
-    return not request.message.target.isascii()
-
-
 def _wrong(draw: random.Random, request: Foreign, path: str) -> Post:
-    status = 400 if _is_no_http(request) else draw.choice([404, 400, 413])
+    status = draw.choice([404, 400, 413])
     if status == 404:
         return Post(request, forged(path, draw), status)
     message = request.message

@@ -98,7 +98,6 @@ class Verdict:
 
     taken: int
     spooled: int
-    refused: int
     wrong: Sequence[str]
     table: Mapping[str, str]
 
@@ -119,10 +118,9 @@ async def storm(scale: Scale, folder: Path) -> Verdict:
         times = {"posted": posted - began, "all delivered": time.monotonic() - began}
         wrong = [*arena.defects(), *wrong_things(log, stored := _stored(arena))]
         taken = sum(answer == TAKEN for answer in log.answers.values())
-        refused = sum(each.refused != 0 for each in made)
         spooled = arena.spooled()
         table = {"spooled": f"{spooled} requests", **_table(log, stored, times)}
-        return Verdict(taken, spooled, refused, wrong, table)
+        return Verdict(taken, spooled, wrong, table)
 
 
 async def _post_all(scale: Scale, arena: RelayArena, log: Log) -> None:

@@ -13,12 +13,14 @@ from pymongo.collection import Collection
 from store_parcels import START, hours
 
 from devstack.stack import Stack
+from service.worker.results import queries
 from service.worker.results.connection import Store
 from service.worker.results.database import Names, indexes_for, make_indexes
 from service.worker.results.dead import (
     MAX_BODY_BYTES,
     Dead,
     Filter,
+    count,
     count_by_reason,
     delete,
     find,
@@ -26,6 +28,7 @@ from service.worker.results.dead import (
 )
 from tracking.call import DeadLetter
 from tracking.errors import ResultsDown
+from tracking.request import Account
 
 
 @pytest.fixture(params=["mongod", "mongomock"])
@@ -186,6 +189,39 @@ async def test_the_port_records_and_says_when_it_could_not(stack: Stack, hasty: 
     stack.mongodb.start()
 
     assert sorted(names(find(hasty.dead, Filter()))) == ["k1", "k2"]
+
+
+def test_those_that_are_meant_are_counted_up_to_a_bound(
+    mongo_uri: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with MongoClient[Any](mongo_uri, tz_aware=True) as client:
+        dead = client[database]["dead"]
+        record(dead, [letter(f"k{n}", slug="usps", number=f"{n}") for n in range(3)])
+
+        assert count(dead, Filter(slug="usps"), 10) == 3
+        assert count(dead, Filter(slug="usps"), 2) == 2
+        assert count(dead, Filter(slug="ups"), 10) == 0
+        monkeypatch.setattr(queries, "COUNT_SECONDS", 1e-6)
+        assert count(dead, Filter(), 10) is None
+
+
+def test_pages_and_counts_are_read_by_indexes(mongo_uri: str, database: str) -> None:
+    with MongoClient[Any](mongo_uri, datetime_conversion="DATETIME_AUTO") as client:
+        dead = client[database]["dead"]
+        make_indexes(dead, indexes_for(Names(""))["dead"])
+        for wanted in (
+            Filter(slug="usps"),
+            Filter(reason="bad_json"),
+            Filter(account=Account("shop")),
+            Filter(since=START),
+            Filter(slug="usps", reason="bad_json", since=START, behind=(START, "k2")),
+        ):
+            listed = {"filter": wanted.query(), "sort": {"at": -1, "_id": -1}, "limit": 50}
+            for asked in ({"find": "dead", **listed}, {"count": "dead", "query": wanted.query()}):
+                explain = {"explain": asked, "verbosity": "queryPlanner"}
+                told = dead.database.command(explain, codec_options=dead.codec_options)
+
+                assert "COLLSCAN" not in str(told["queryPlanner"]["winningPlan"])
 
 
 def test_dead_requests_end_after_the_days_that_are_set_also_when_those_change(

@@ -61,6 +61,21 @@ async def test_a_due_check_is_put_as_an_automatic_request_and_put_off(
     assert stored(store)["next_check_at"] == NOW + PUT_OFF
 
 
+async def test_a_parcel_of_a_suspended_account_is_not_asked_for_and_looked_at_again(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    suspended = {"at": NOW, "why": "unpaid", "services": []}
+    store.accounts.insert_one({"_id": "shop", "suspended": suspended})
+    for account in ("shop", "other"):
+        of_account = parcel("usps", account=account) | {"_id": f"usps:{NUMBER}@{account}"}
+        store.tracking.insert_one(of_account)
+
+    assert await look(store, putter) == 1
+
+    assert [each["account"] for each in put_on(beanstalkd)] == ["other"]
+    assert stored(store, f"usps:{NUMBER}@shop")["next_check_at"] == NOW + PUT_OFF
+
+
 async def test_a_check_that_was_put_and_not_put_off_is_put_under_the_same_id(
     store: Store, putter: Putter, beanstalkd: Server
 ) -> None:
@@ -198,8 +213,9 @@ async def test_many_checks_cost_few_commands(mongo_uri: str, database: str, putt
 
     await look(store, putter)
 
-    # The second find asks for shipments, once for all that are due.
-    assert commands.names == ["aggregate", "find", "find", "update", "update", "aggregate"]
+    # The first find asks for suspended accounts, the third for shipments of all that are due.
+    rounds = ["aggregate", "find", "find", "update", "update", "aggregate"]
+    assert commands.names == ["find", *rounds]
     await store.close()
 
 

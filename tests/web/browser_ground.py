@@ -36,6 +36,17 @@ WIDE, NARROW = (1200, 900), (360, 800)
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 """Of axe: WCAG 2.2 AA, and what is good practice beyond."""
 
+AXE = Axe().axe_script
+JUDGE = """async (tags) => {
+  const told = await axe.run({runOnly: {type: "tag", values: tags}, resultTypes: ["violations"]});
+  const found = told.violations.flatMap((each) =>
+    each.nodes.map((node) => `${each.id}: ${node.html.slice(0, 160)}`));
+  const root = document.documentElement;
+  return root.scrollWidth > root.clientWidth ? [...found, "it is wider than the window"] : found;
+}"""
+
+View = tuple[tuple[int, int], Literal["light", "dark"]]
+
 REPORT = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
@@ -86,17 +97,16 @@ class Window:
         self.page.goto(path)
         return self.page
 
-    def findings(self, size: tuple[int, int], scheme: Literal["light", "dark"]) -> list[str]:
-        """What axe finds on the page that is shown, in this size and these colours."""
-        self.page.set_viewport_size({"width": size[0], "height": size[1]})
-        self.page.emulate_media(color_scheme=scheme)
-        asked = {"runOnly": {"type": "tag", "values": list(RULES)}, "resultTypes": ["violations"]}
-        found = Axe().run(self.page, options=asked).response["violations"]
-        told = [(each["id"], node["html"][:160]) for each in found for node in each["nodes"]]
-        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-        if self.page.evaluate(wide):
-            told.append(("overflow", "the page is wider than the window"))
-        return [f"{self.page.url} {size} {scheme}: {what}: {where}" for what, where in told]
+    def findings(self, *views: View) -> list[str]:
+        """What axe finds on the page that is shown, in these sizes and colours."""
+        self.page.evaluate(AXE)
+        found = []
+        for (width, height), scheme in views:
+            self.page.set_viewport_size({"width": width, "height": height})
+            self.page.emulate_media(color_scheme=scheme)
+            told = self.page.evaluate(JUDGE, RULES)
+            found += [f"{self.page.url} {width} {scheme}: {each}" for each in told]
+        return found
 
     def close(self) -> None:
         """Close it; what it complained of fails the test."""

@@ -5,7 +5,7 @@ fixture    lives    is
 ========== ======== ===============================================================================
 `settings` module   the variables with which it runs; a file may override `more_settings`
 `service`  module   the process, its collections, and people of each role (`pages_ground.Service`)
-`couriers` module   the courier site, and settings by which workers ask it for `acme-post`
+`couriers` module   the courier site, and settings by which workers ask it
 `worker`   module   a worker with the same settings, that works
 `browser`  module   Chromium; a test is skipped where there is none
 `owner`    test     an owner of `main`, who sees the pages for operators
@@ -75,8 +75,9 @@ def couriers(courier_site: CourierSite) -> dict[str, str]:
     """Settings by which workers ask the courier site, for `more_settings` of a file."""
     courier_site.reset()
     return {
-        "TRACKER_COURIERS__ACME_POST__MODULE": "json_feed",
-        "TRACKER_COURIERS__ACME_POST__BASE_URL": f"{courier_site.url}/feed",
+        f"TRACKER_COURIERS__{name}__{what}": value
+        for name in ("ACME_POST", "BLUE_POST")
+        for what, value in (("MODULE", "json_feed"), ("BASE_URL", f"{courier_site.url}/feed"))
     }
 
 

@@ -21,17 +21,19 @@ OTHERS = ("/v1/", "/docs", "/openapi.json", "/static/", "/trackings", "/healthz"
 class Walk:
     """`pages` by their addresses; `posts`: for each path to which a form posts, the page it is on.
 
-    `led`: links that lead to no page, and what they led to.
+    `files` and `streams` are no pages. `broken`: links that lead nowhere.
     """
 
     pages: dict[str, Shown] = field(default_factory=dict)
     posts: dict[str, Shown] = field(default_factory=dict)
-    led: dict[str, int] = field(default_factory=dict)
+    files: dict[str, Shown] = field(default_factory=dict)
+    streams: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
 
     @property
     def paths(self) -> set[str]:
-        """Of pages and forms, without queries."""
-        return {path_in(each) for each in [*self.pages, *self.posts]}
+        """All, without queries."""
+        return {path_in(each) for each in (*self.pages, *self.posts, *self.files, *self.streams)}
 
 
 def walk(person: Person, *starts: str) -> Walk:
@@ -43,10 +45,14 @@ def walk(person: Person, *starts: str) -> Walk:
             continue
         known.add(_shape(address))
         shown = person.open(address)
-        if shown.status != 200 or shown.headers.get_content_type() != "text/html":
-            found.led[address] = shown.status
+        if shown.status != 200:
+            found.broken.add(address)
+            continue
+        if shown.headers.get_content_type() != "text/html":
+            found.files[address] = shown
             continue
         found.pages[address] = shown
+        found.streams |= {*shown.tree.xpath("//@sse-connect")}
         for form in shown.tree.forms:
             target = _absolute(shown, form.get("action"))
             if form.method.upper() == "POST":

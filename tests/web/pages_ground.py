@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from http.cookies import SimpleCookie
@@ -119,7 +119,7 @@ class Person:
         """Ask once; `_` stands for `-` in the names of headers."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.cookies:
-            given["Cookie"] = "; ".join(f"{name}={text}" for name, text in self.cookies.items())
+            given["Cookie"] = self._cookie
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
         try:
             connection.request(method, path, body, given)
@@ -131,6 +131,21 @@ class Person:
             for name, kept in SimpleCookie(line).items():
                 self.cookies[name] = kept.value
         return shown
+
+    def hear(self, path: str, seconds: float = 0.5) -> bytes:
+        """Listen to a stream; what comes within so many seconds."""
+        connection, heard = http.client.HTTPConnection(urlsplit(self.url).netloc), b""
+        with closing(connection), suppress(TimeoutError):
+            connection.request("GET", path, headers={"Cookie": self._cookie})
+            answer = connection.getresponse()
+            connection.sock.settimeout(seconds)
+            while more := answer.read1():
+                heard += more
+        return heard
+
+    @property
+    def _cookie(self) -> str:
+        return "; ".join(f"{name}={text}" for name, text in self.cookies.items())
 
     def _follow(self, shown: Shown) -> Shown:
         while shown.status in {302, 303}:

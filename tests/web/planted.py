@@ -34,6 +34,9 @@ from tracking.request import MAIN, Account
 
 PATIENCE_SECONDS = 20.0
 SLUG = "acme-post"
+WAITING = {MAIN: f"{HTML}1002", ACME: f"{HTML}2002"}
+"""Of parcels that wait for a line that is paused."""
+
 NUMBERS = {MAIN: f"{HTML}1001", ACME: f"{HTML}2001"}
 OF_ACCOUNTS = (Scope.READ, Scope.INGEST, Scope.HOOKS)
 
@@ -62,6 +65,10 @@ def plant(service: Service) -> None:
     owner, line = service.person(), f"/lines/{SLUG}"
     owner.submit(owner.get(line), f"{line}/limits", per_hour=1_000)
     owner.submit(owner.get(line), f"{line}/pause", reason=text_of(MAIN)[:200], length="1h")
+    for account, number in WAITING.items():
+        person = service.person("owner", account)
+        file = f"number,slug\n{number},{SLUG}\n!,{text_of(account)}\n".encode()
+        person.submit(person.get("/parcels/import"), "/parcels/import", file=file)
 
 
 def _plant_for(service: Service, account: Account, key: str) -> None:

@@ -5,17 +5,22 @@ No page may ask another host, break the policy, or complain in the console while
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from browser_ground import window
+from browser_ground import PATIENCE_MS, Window, window
 from mailboxes import Mailbox, serving_mailbox
-from pages_ground import Service
+from pages_ground import ACME, Service
+from planted import SLUG
 from playwright.sync_api import Browser, Page, expect
 
 from devstack.process import Process
+from devstack.site.remote import CourierSite
 from service.operator.audit import Operator
 from service.operator.users import Role, add_user, new_user
 from tracking.request import MAIN
@@ -23,6 +28,9 @@ from tracking.request import MAIN
 pytestmark = pytest.mark.prove
 
 PASSWORD = "correct horse battery"  # noqa: S105 - of nobody else
+NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
+DEAD = 120
+ROWS = 300
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +41,7 @@ def mailbox() -> Iterator[Mailbox]:
 
 @pytest.fixture(scope="module")
 def more_settings(couriers: dict[str, str], mailbox: Mailbox) -> dict[str, str]:
-    return couriers | mailbox.settings
+    return couriers | mailbox.settings | {"TRACKER_LIMITS__PER_SECOND": "200"}
 
 
 def choose_password(page: Page, email: str = "") -> None:
@@ -102,3 +110,110 @@ def test_an_invitation_comes_by_mail_and_its_link_lets_in(
         choose_password(guest.open(mailbox.link_to("ben@main.example")))
         expect(guest.page.locator("header")).to_contain_text("ben@main.example")
         expect(guest.page.get_by_role("link", name="Lines")).to_have_count(0)
+
+
+def add_parcel(shown: Window, number: str) -> Page:
+    """Type a number, look at who may have it, and choose a courier all the same."""
+    page = shown.open("/parcels/add")
+    page.get_by_label("Number", exact=True).press_sequentially(number)
+    expect(page.get_by_role("status")).to_have_text("No courier's numbers look like this.")
+    page.get_by_label("Courier", exact=True).select_option(SLUG)
+    page.get_by_role("button", name="Add it").click()
+    return page
+
+
+def test_a_parcel_goes_from_pending_to_delivered_before_ones_eyes(
+    browser: Browser, service: Service, worker: Process, courier_site: CourierSite
+) -> None:
+    assert worker.pid
+    courier_site.behave(SLUG, held=True)
+    with window(browser, service.person("member")) as shown:
+        page = add_parcel(shown, "AB1000002")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("AB1000002")
+        expect(page.get_by_text("The courier is being asked.")).to_be_visible()
+
+        courier_site.behave(SLUG)
+
+        expect(page.get_by_text("Delivered, front door")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("The courier is being asked.")).to_have_count(0)
+
+
+def test_a_courier_is_paused_resumed_and_its_limits_changed(
+    browser: Browser, service: Service, worker: Process
+) -> None:
+    assert worker.pid
+    with window(browser, service.person()) as shown:
+        page = shown.open("/lines/blue-post")
+        now = page.get_by_role("region", name="Now")
+        page.get_by_label("Reason").fill("they asked us to")
+        page.get_by_role("button", name="Pause").click()
+        expect(now).to_contain_text("they asked us to")
+        page.get_by_role("button", name="Resume").click()
+        expect(now).not_to_contain_text("they asked us to")
+        page.get_by_role("spinbutton", name="Calls a second").fill("7")
+        page.get_by_role("button", name="Save limits").click()
+        expect(now).to_contain_text("of 7")
+
+    acts = service.stores.audit.find({"user": "owner@main.example", "act": {"$ne": "user add"}})
+    assert {each["act"] for each in acts} >= {"pause", "resume", "limits set"}
+
+
+def test_dead_letters_are_counted_and_then_put_again_in_bulk(
+    browser: Browser, service: Service
+) -> None:
+    for number in range(DEAD):
+        parcel = {"slug": SLUG, "number": f"AB2{number:06}"}
+        body = json.dumps({"type": "requests_flow", "payload": parcel})
+        record = {"operations": [], "reason": "courier_down", "detail": "503", "body": body}
+        record |= {"_id": f"dead-{number}", "server": None, "job": None, "at": NOW}
+        service.stores.dead.insert_one(parcel | record)
+
+    with window(browser, service.person()) as shown:
+        page = shown.open(f"/dead?slug={SLUG}")
+        page.get_by_role("link", name="Put them again").click()
+        expect(page.get_by_role("definition").filter(has_text=f"{DEAD}")).to_be_visible()
+        page.get_by_role("button", name="Put them again").click()
+        expect(page.get_by_text("That were all.")).to_be_visible(timeout=2 * PATIENCE_MS)
+
+    assert service.stores.dead.count_documents({"slug": SLUG}) == 0
+
+
+def test_a_file_is_imported_with_progress_and_a_report_of_each_row(
+    browser: Browser, service: Service, worker: Process, tmp_path: Path
+) -> None:
+    assert worker.pid
+    file = tmp_path / "parcels.csv"
+    rows = [f"AB3{number:06},{SLUG}" for number in range(ROWS)]
+    file.write_text("\n".join(["number,slug", *rows, f"!,{SLUG}"]))
+
+    with window(browser, service.person("member")) as shown:
+        page = shown.open("/parcels/import")
+        page.get_by_label("CSV file").set_input_files(file)
+        page.get_by_role("button", name="Import").click()
+        progress = page.get_by_role("progressbar")
+        expect(progress).to_have_attribute("max", f"{ROWS + 1}")
+        expect(progress).to_have_attribute("value", f"{ROWS + 1}", timeout=4 * PATIENCE_MS)
+        with page.expect_download() as report:
+            page.get_by_role("link", name="Report as CSV").click()
+        told = report.value.path().read_text().splitlines()
+
+    assert len(told) == ROWS + 2
+
+
+def test_two_accounts_in_two_browsers_never_see_each_others(
+    browser: Browser, service: Service, worker: Process
+) -> None:
+    assert worker.pid
+    people = service.person(), service.person("owner", ACME)
+    with window(browser, people[0]) as ours, window(browser, people[1]) as theirs:
+        for shown, number in ((ours, "AB4000002"), (theirs, "AB5000002")):
+            page = add_parcel(shown, number)
+            expect(page.get_by_text("Delivered, front door")).to_be_visible()
+        for shown, mine, others in (
+            (ours, "AB4000002", "AB5000002"),
+            (theirs, "AB5000002", "AB4000002"),
+        ):
+            page = shown.open("/parcels")
+            expect(page.get_by_role("link", name=mine)).to_be_visible()
+            expect(page.get_by_role("link", name=others)).to_have_count(0)
+            assert people[shown is theirs].get(f"/parcels/{SLUG}/{others}").status == 404

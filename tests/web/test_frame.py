@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from hashlib import sha256
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 from pages_ground import Person, Service
 
+from service.http.exchange import Problem
+from service.web import visitors
 from service.web.assets import FILES, STATIC, address
 
 ELSEWHERE = {"src", "href", "action", "srcset", "data", "poster", "hx-get", "hx-post"}
@@ -105,6 +110,41 @@ def test_a_post_from_another_origin_is_refused(owner: Person) -> None:
     for origin in ("http://evil.example", "null", "", f"{owner.url}.evil.example"):
         assert owner.post("/logout", token, Origin=origin).status == 403
     assert owner.get("/").status == 200
+
+
+URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (URLENCODED, b"email=\xff"),
+        (f"{URLENCODED}; charset=bogus", b"email=me"),
+        (f"{URLENCODED}; charset=utf-16", b"email"),
+        (MULTIPART, b"no boundary"),
+        (f"{MULTIPART}; boundary=b", b"none of it"),
+        (f"{MULTIPART}; boundary=b", b'--b\r\nContent-Disposition: form-data; name="email"\r\n'),
+    ],
+)
+def test_what_is_no_form_is_refused_and_no_defect(
+    service: Service, stranger: Person, kind: str, body: bytes
+) -> None:
+    headers = {"Origin": stranger.url, "Content-Type": kind}
+
+    assert stranger.ask("POST", "/login", body, headers).status == 400
+    assert "unexpected" not in service.log
+
+
+async def test_a_form_that_comes_too_slowly_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(visitors, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(web.Request, "post", lambda _: asyncio.Event().wait())
+
+    with pytest.raises(Problem) as refused:
+        await visitors.form_of(make_mocked_request("POST", "/login"))
+
+    assert refused.value.status == 408
 
 
 def test_what_goes_wrong_is_a_page_and_names_its_request(owner: Person) -> None:

@@ -12,6 +12,7 @@ import pytest
 import redis
 from pages_ground import Person, Service, Shown
 
+from limits import keys
 from limits.workers import FORM
 from service.http.dead import RECORDS_MOST
 from service.web.dead import PAGE_MOST
@@ -44,6 +45,8 @@ def line(service: Service) -> Iterator[redis.Redis]:
         call = {"n": "94001", "at": time.time() * 1e6, "newest": ["a"], "ids": 1, "tries": 0}
         client.hset("wait_inflight:usps", "tok-1-7", json.dumps(call))
         client.zadd("calls_leases:usps", {"tok-1-7": (time.time() + 60) * 1e6})
+        at = int(time.time())
+        client.hset(keys.ten_minutes(at - at % 600, "usps"), mapping={"SUCCESS 100 250": 60})
         _store_parcels(service)
         yield client
 
@@ -126,10 +129,13 @@ def test_lines_and_workers_are_listed_as_they_are_now(owner: Person) -> None:
     (row,) = [each for each in lines.tree.iter("tr") if each.findtext(".//a") == "usps"]
     assert row.text_content().split()[:4] == ["usps", "paused", "by", "hand"]
     assert "1/20" in row.text_content()
+    (spark,) = row.xpath(".//*[local-name()='svg']")
+    assert "of 2" in spark.get("aria-label")
     assert "TRACKER_COURIERS__FEDEX__CLIENT_ID" in lines.words
     for shown in (workers, one):
         assert "<b>one 11" in shown.words
         assert "94001" in shown.words
+    assert "60" in one.tree.xpath("//figure")[0].text_content()
     assert owner.get("/lines/nobody-1").status == 404
 
 
@@ -143,8 +149,10 @@ def test_a_line_is_paused_with_a_reason_and_resumed(
     resumed = owner.submit(paused, f"{USPS}/resume")
 
     assert "usps is paused" in paused.words
+    assert "Bound by paused by hand (<b>sale</b>) for" in paused.words
     assert 800 < left <= 900
     assert "usps may be called again" in resumed.words
+    assert "<b>sale</b>" not in resumed.words
     assert not line.exists("calls_held:usps")
     user = "owner@main.example"
     assert acts(service) == [

@@ -125,7 +125,7 @@ do
   function digits(number)
     local text = written[number]
     if not text then
-      text = string.format('%.0f', number)
+      text = string.format('%d', number)
       written[number] = text
     end
     return text

@@ -11,11 +11,6 @@ local function running(number)
   return call('HGET', INFLIGHT, '=' .. number)
 end
 
--- The number without the account that asks for it.
-local function bare(number)
-  return string.match(number, '^[^@]*')
-end
-
 -- The call whose slot and start a call shares, as its id tells: its own, unless it rides.
 local function lead_of(id)
   return string.match(id, '^(.*)~%d+$') or id

@@ -23,10 +23,11 @@ do
   -- The record of a number without one: pushed by hand, or by the original system, it is one plain request. Nil
   -- when that ends by an answer which is fresh enough.
   local function by_hand(number, base)
-    local anon = { id = 'hand-' .. base, at = now_ms }
+    local record = { since = now_ms, anon = { id = 'hand-' .. base } }
     local answer = rules.remembers and fresh(call('GET', ANSWER .. number))
-    if answer and serves(answer, {}) and end_anonymous(number, anon, answer) then return nil end
-    return { since = now_ms, anon = anon }
+    if not (answer and serves(answer, {})) then return record end
+    end_anonymous(number, record, answer)
+    return nil
   end
 
   -- Returns the record of a number that was popped and the call that runs for it, nil when nobody wants
@@ -59,7 +60,7 @@ do
 
   local function belongs(record, lead)
     return goes_along(record) and record.half == lead.half
-      and cover(record.fields, lead.fields) and cover(lead.fields, record.fields)
+      and (record.fields == lead.fields or cover(record.fields, lead.fields) and cover(lead.fields, record.fields))
   end
 
   -- Returns the record of a number that rides; nil and whether it leaves its place, as nobody wants it any more.
@@ -76,21 +77,6 @@ do
     return record, false
   end
 
-  -- Those among entries that may be looked at, with what is known of each: numbers, their indexes, their records and
-  -- their calls. What has no name of a number was pushed by hand; it leads, but does not ride.
-  local function looked_up(entries_here, from)
-    local found, indexes, calls = {}, {}, {}
-    for i, entry in ipairs(entries_here) do
-      if entry ~= '' and not string.find(entry, '[^%w ._/@-]') then
-        table.insert(found, entry)
-        table.insert(indexes, from + i - 1)
-        table.insert(calls, '=' .. entry)
-      end
-    end
-    if #found == 0 then return found, indexes, {}, {} end
-    return found, indexes, call('HMGET', REQUESTS, unpack(found)), call('HMGET', INFLIGHT, unpack(calls))
-  end
-
   -- Whether a group takes no more. It may take longer than what is left of the script's time: a call that is not
   -- full is dearer.
   local function is_full(group)
@@ -98,26 +84,31 @@ do
     return #group.members >= group.most or budget.left <= -RIDER_COSTS * rules.together
   end
 
+  -- Whether an entry may ride that is in no group and has no call yet. Pushed by hand it may be anything, also the name
+  -- of the field that holds no record: only what has a record, or the name of a number of `main`, does.
+  local function may_ride(entry, text)
+    return entry ~= '' and entry ~= '!relist' and (text or not string.find(entry, '[^%w ._/-]'))
+  end
+
   -- Adds those of a list's entries that ride; whose entries leave the list is noted in `gone`: names and indexes.
   -- Returns how many entries there are.
   local function pick(group, list, from, most, gone)
-    local listed = call('LRANGE', list, from, from + most - 1)
-    local numbers_here, indexes, records, calls = looked_up(listed, from)
-    for i, number in ipairs(numbers_here) do
-      local is_known = records[i] or not string.find(number, '@', 1, true)
-      local is_free = not calls[i] and not group.names[bare(number)] and not quota_ends(number)
-      if is_known and is_free and not is_full(group) then
+    local listed, names, calls = call('LRANGE', list, from, from + most - 1), group.names, {}
+    if not listed[1] then return 0 end
+    for i, entry in ipairs(listed) do calls[i] = '=' .. entry end
+    local records = call('HMGET', REQUESTS, unpack(listed))
+    calls = call('HMGET', INFLIGHT, unpack(calls))
+    for i, number in ipairs(listed) do
+      local name = bare(number)
+      local is_free = not calls[i] and not names[name] and not quota_ends(number)
+      if is_free and may_ride(number, records[i]) and not is_full(group) then
         -- A key of this number may not be what it should be: that is heard when it leads.
         local done, record, ends = pcall(rider, number, records[i], group.members[1][2], group.base)
         budget.left = budget.left - (done and record and record.ids or 1)
         if done and (record or ends) then
-          table.insert(gone.numbers, number)
-          table.insert(gone.indexes, indexes[i])
+          gone.numbers[#gone.numbers + 1], gone.indexes[#gone.indexes + 1] = number, from + i - 1
         end
-        if done and record then
-          group.names[bare(number)] = true
-          table.insert(group.members, { number, record })
-        end
+        if done and record then names[name], group.members[#group.members + 1] = true, { number, record } end
       end
     end
     return #listed

@@ -4,8 +4,9 @@ NUMBER@account, wherever a script has a number: so nothing of it is in a record,
 
   since     ms   arrival of the oldest request
   anon      requests without an id, as one operation: id (key of the first job), last (key of the
-            newest one), count (nil: 1), at (ms, the newest arrival), age (ms, the strictest max_age),
-            till (ms, the last expiry), auto (all of them are AUTOMATIC)
+            newest one), count (nil: 1), at (ms, the newest arrival; nil: since), age (ms, the strictest
+            max_age), till (ms, the last expiry), auto (all of them are AUTOMATIC), put and resend_of of
+            the first (lib/state.lua)
   newest    ids of the newest operations, at most 16, the newest first; always with `recheck`
   recheck   id of the newest AUTOMATIC operation that joined
   listed    how many ids more there are, in the list of `rest_of`, the newest first
@@ -144,6 +145,17 @@ local function move_rest(from, to)
   if not is_short then call('RENAME', from, to) end
 end
 
+-- ms of the newest of a record's requests without an id.
+local function came_at(record)
+  return record.anon.at or record.since
+end
+
+-- Every change of what tells since when a number waits.
+local function set_since(record, ms)
+  if record.anon then record.anon.at = came_at(record) end
+  record.since = ms
+end
+
 -- Takes a new request on the record, and on nothing when the same job is there again. Its operation is
 -- the caller's to move.
 local function join(record, request)
@@ -153,8 +165,10 @@ local function join(record, request)
     record.ids = (record.ids or 0) + 1
     record.tills = record.tills or request.till ~= nil or nil
   elseif not record.anon then
+    local at = record.since ~= now_ms and now_ms or nil
     record.anon = {
-      id = request.job, at = now_ms, age = request.age, till = request.till, auto = request.auto,
+      id = request.job, at = at, age = request.age, till = request.till, auto = request.auto, put = request.put,
+      resend_of = request.resend_of,
     }
   else
     local anon = record.anon
@@ -182,6 +196,9 @@ local function merged(number, old, new)
   local ids = (old.ids or 0) + (new.ids or 0)
   old.ids = ids > 0 and ids or nil
   old.tills = old.tills or new.tills
+  local since = math.min(old.since, new.since)
+  set_since(old, since)
+  set_since(new, since)
   if old.anon and new.anon then
     local anon = old.anon
     anon.count = (anon.count or 1) + (new.anon.count or 1)
@@ -195,7 +212,6 @@ local function merged(number, old, new)
   end
   take_fields(old, new)
   old.auto = old.auto and new.auto
-  old.since = math.min(old.since, new.since)
   old.given = old.given or new.given
   old.trace = new.trace or old.trace
   old.alone = old.alone or new.alone
@@ -221,13 +237,11 @@ local function fresh(text, age)
   return is_young and answer or nil
 end
 
--- Ends requests without an id, which are one operation. Returns false when it had ended before: the job of
--- one of them came again.
-local function end_anonymous(number, anon, verdict)
-  local operation, id = anonymous_operation(number, anon)
-  local ended = operation and move(id, operation, verdict.state, verdict)
-  if ended and anon.count then tally('merged', anon.count - 1) end
-  return ended
+-- Ends requests without an id, which are one operation.
+local function end_anonymous(number, record, verdict)
+  local operation, id = anonymous_operation(number, record)
+  move(id, operation, verdict.state, verdict)
+  if record.anon.count then tally('merged', record.anon.count - 1) end
 end
 
 local function everyone() return true end
@@ -284,8 +298,8 @@ do
     if named and not end_named(number, record, verdict, ends) then return false end
     if not named or record.ids == 0 then record.ids, record.todo = nil, nil end
     local anon = record.anon
-    if anon and ends(anon.at, anon.age, anon.till, anon.auto) then
-      end_anonymous(number, anon, verdict)
+    if anon and ends(came_at(record), anon.age, anon.till, anon.auto) then
+      end_anonymous(number, record, verdict)
       record.anon = nil
     end
     return true
@@ -302,13 +316,11 @@ local function ids_of(number, record)
   return ids
 end
 
--- Reads the operations of several numbers in one command. members: {number, record} of each.
+-- Reads the named operations of several numbers in one command. members: {number, record} of each.
 local function note_operations(members)
   local ids = {}
   for _, each in ipairs(rules.operations and members or {}) do
-    local number, record = unpack(each)
-    for _, id in ipairs(record.newest or {}) do table.insert(ids, id) end
-    if record.anon then table.insert(ids, anonymous_id(number, record.anon.id)) end
+    for _, id in ipairs(each[2].newest or {}) do table.insert(ids, id) end
   end
   note_statuses(ids)
 end
@@ -321,8 +333,9 @@ local function run_all(number, record)
     for i, operation in pairs(open_among(ids, number)) do move(ids[i], operation, 'RUNNING', verdict) end
   end
   if not record.anon then return end
-  local operation, id = anonymous_operation(number, record.anon)
-  if operation then move(id, operation, 'RUNNING', verdict) end
+  local operation, id = anonymous_operation(number, record)
+  operation.status = nil
+  move(id, operation, 'RUNNING', verdict)
 end
 
 -- The same operations wait again. Of many, some had not begun to run.
@@ -333,8 +346,8 @@ local function wait_again(record)
     if operation.status == 'RUNNING' then move(ids[i], operation, 'WAITING') end
   end
   if not record.anon then return end
-  local operation, id = anonymous_operation(number, record.anon)
-  if operation and operation.status then move(id, operation, 'WAITING') end
+  local operation, id = anonymous_operation(number, record)
+  if operation.status then move(id, operation, 'WAITING') end
 end
 
 local BY_HAND = { state = 'CANCELLED', output = '{"code":"cancelled","message":"cancelled by hand"}' }

@@ -110,8 +110,11 @@ do
 end
 
 -- Statuses, as the script leaves them: each is read once, and all that changed are written at its end.
+local EVENTS = 'tracking:events'
 local status, note_statuses, set_status, write_statuses
 do
+  -- Redis drops whole blocks of up to 100 entries, so there are at most 100,000.
+  local EVENTS_MOST, EVENTS_MS = '99900', '3600000'
   local texts, is_changed, changed, ended = {}, {}, {}, {}
 
   -- The text of an operation, false without one. `read`: its key, where that was read just now.
@@ -128,8 +131,7 @@ do
     local unread, keys = {}, {}
     for _, id in ipairs(ids) do
       if texts[id] == nil then
-        table.insert(unread, id)
-        table.insert(keys, STATUS .. id)
+        unread[#unread + 1], keys[#keys + 1] = id, STATUS .. id
       end
     end
     local found = #keys > 0 and call('MGET', unpack(keys)) or {}
@@ -158,8 +160,11 @@ do
       end
     end
     if #written > 0 then call('MSET', unpack(written)) end
+    if #ended == 0 then return end
     -- Who archives tells of a key of another type.
-    if #ended > 0 then redis.pcall('ZADD', 'tracking:to_archive', unpack(ended)) end
+    redis.pcall('ZADD', 'tracking:to_archive', unpack(ended))
+    redis.pcall('XTRIM', EVENTS, 'MAXLEN', '~', EVENTS_MOST)
+    call('PEXPIRE', EVENTS, EVENTS_MS)
   end
 end
 
@@ -170,9 +175,15 @@ local function parcel_of(number)
   return slug .. ':' .. number
 end
 
+-- The number without the account that asks for it.
+local function bare(number)
+  local at = string.find(number, '@', 1, true)
+  return at and string.sub(number, 1, at - 1) or number
+end
+
 -- The parcel as its account knows it; whose it is an operation's id tells.
 local function tracking_of(number)
-  return parcel_of((string.match(number, '^[^@]*')))
+  return parcel_of(bare(number))
 end
 
 -- The parcel under which an operation is noted; `parcel_of` in other words.
@@ -183,13 +194,13 @@ end
 
 -- Cancel and forget reach a number of every account that ever asked: they try these.
 local function note_account(number)
-  local account = string.match(number, '@(.*)$')
-  if account then call('SADD', ACCOUNTS, account) end
+  local at = string.find(number, '@', 1, true)
+  if at then call('SADD', ACCOUNTS, string.sub(number, at + 1)) end
 end
 
 -- The id of the operation of requests without one; `job` is the key of the first of them.
 local function anonymous_id(number, job)
-  return parcel_of(number) .. ':' .. job
+  return slug .. ':' .. number .. ':' .. job
 end
 
 -- An operation of which nothing is known yet.
@@ -214,8 +225,6 @@ do
     CANCELLED = '',
   }
   local DAY_MS = 86400000
-  -- Redis drops whole blocks of up to 100 entries, so there are at most 100,000.
-  local EVENTS, EVENTS_MOST, EVENTS_MS = 'tracking:events', '99900', '3600000'
   local dates, instants = {}, {}
 
   -- Days since 1970 as YYYY-MM-DD.
@@ -295,21 +304,12 @@ do
     call('UNLINK', key) -- of a million, DEL alone would hold Redis for long
   end
 
-  local expires = false
-
-  -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status.
-  local function tell_of_end(id, state)
-    redis.pcall('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MOST, '*', state, id)
-    if expires then return end
-    expires = true
-    call('PEXPIRE', EVENTS, EVENTS_MS)
-  end
-
   -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.
   -- Its status gets an end of its own when it is archived: archive.lua.
   local function write_end(id, operation, was, verdict)
     set_status(id, written(operation, verdict.state, verdict), true)
-    tell_of_end(id, verdict.state)
+    -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status.
+    redis.pcall('XADD', EVENTS, '*', verdict.state, id)
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then
       count_open(operation, -1)
     end
@@ -359,14 +359,16 @@ local function operation_in(text)
   return operation
 end
 
--- The operation of requests without an id, as its key tells or, while it waits, their record alone; nil
--- when it has ended. Returns its id too.
-local function anonymous_operation(number, anon)
-  local id = anonymous_id(number, anon.id)
-  local operation = rules.operations and operation_in(status(id))
-    or { tracking = tracking_of(number), at = anon.at, auto = anon.auto }
-  operation.anonymous = true
-  return not ENDED[operation.status] and operation or nil, id
+-- The operation of requests without an id, and its id: the record of their number tells all of it, from their
+-- admission to their end.
+local function anonymous_operation(number, record)
+  local anon = record.anon
+  -- Of those that are given up without a call none runs.
+  local runs = record.n and type(record.dying) ~= 'table'
+  return {
+    tracking = tracking_of(number), at = anon.at or record.since, auto = anon.auto, put = anon.put,
+    resend_of = anon.resend_of, status = runs and 'RUNNING' or nil, anonymous = true,
+  }, anonymous_id(number, anon.id)
 end
 
 -- The other parcel that an operation is of, nil when it is this one's; '' for one that was forgotten, of

@@ -302,8 +302,10 @@ do
         end
       end
     end
-    if found then
-      end_anonymous(plain(number), { id = 'hand-' .. digits(now), at = now_ms }, verdict)
+    number = plain(number)
+    local anon = { id = 'hand-' .. digits(now) }
+    if found and not status(anonymous_id(number, anon.id)) then
+      end_anonymous(number, { since = now_ms, anon = anon }, verdict)
     end
   end
 

@@ -96,7 +96,7 @@ class Tube:
 
 REQUESTS = Tube()
 
-RELAYED = Tube(WEBHOOKS_TUBE, write_relayed_lines, last=True, job_most=JOB_MOST)
+TO_RELAYS = Tube(WEBHOOKS_TUBE, write_relayed_lines, last=True, job_most=JOB_MOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,5 +367,5 @@ def open_door(config: Config, spool: Path, note: Note | None = None, tube: Tube 
 def open_relays_door(config: Config, beside: Path) -> Door:
     """Open the door for foreign requests, whose spool lies beside that for requests."""
     spool = beside / config.ingest.spool
-    tube = replace(RELAYED, bytes_most=config.ingest.tube_mib << 20)
+    tube = replace(TO_RELAYS, bytes_most=config.ingest.tube_mib << 20)
     return open_door(config, spool.with_stem(f"{spool.stem}-webhooks"), tube=tube)

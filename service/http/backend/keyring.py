@@ -32,6 +32,7 @@ from service.operator.keys import Key, Keys, keys_of
 from service.worker.results.account_quotas import read_quotas
 from service.worker.results.database import Collections, names_of, open_client
 from service.worker.results.failure import mongodb_down
+from service.worker.results.queries import suspended_accounts
 from tracking.errors import StoreError
 
 T = TypeVar("T")
@@ -133,4 +134,5 @@ class Keyring:
 def _look(stores: Collections) -> Keys:
     found, ingests = list(stores.keys.find()), ingests_of(stores)
     known = keys_of(key for each in found for key in read_key(each)).known
-    return Keys(known, b"".join(map(key_in, found)), ingests, read_quotas(stores.accounts))
+    of_accounts = read_quotas(stores.accounts), suspended_accounts(stores.accounts)
+    return Keys(known, b"".join(map(key_in, found)), ingests, *of_accounts)

@@ -30,7 +30,7 @@ from bson import ObjectId
 from pymongo.collection import Collection
 
 from service.http.backend.door import Door
-from service.operator.accounts import is_removed
+from service.operator.accounts import is_served
 from service.operator.audit import Operator, recorded
 from service.operator.catalogue import Catalogue
 from service.operator.connections import Collections
@@ -170,6 +170,6 @@ def _use(stores: Collections, sha256: str) -> Document:
     if found is None and stores.links.find_one({"sha256": sha256}, {"_id": 1}):
         raise UsedJustNow
     # One that was being made while its account was removed is there still.
-    if found is None or is_removed(stores, found["account"]):
+    if found is None or not is_served(stores, found["account"]):
         raise UnknownLink
     return found

@@ -16,6 +16,11 @@ document.addEventListener("htmx:afterRequest", (event) => {
   if (etag && event.detail.elt.hasAttribute("data-live")) event.detail.elt.dataset.etag = etag;
 });
 
+// What a server did not answer stays as it was, and says so (style.css).
+document.addEventListener("htmx:afterRequest", (event) => {
+  event.detail.elt.classList.toggle("unanswered", !event.detail.successful);
+});
+
 // Times are written in UTC by the server, and here as the clock on the wall has them.
 const wall = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 function writeTimes(root) {

@@ -7,7 +7,7 @@ id is its number on the service's line: to bring in one that waits or runs chang
 state     meaning                                           ends as
 ========= ================================================= =======================================
 open      is due at `next_at`, after `made` attempts        delivered, dead, held, cancelled
-held      waits, because its service is disabled            open once that is active; dead after
+held      waits, because its service is paused or disabled  open once that is active; dead after
                                                             its days
 delivered its receiver answered 2xx                         final
 dead      its attempts, or its days, are over               final; open again by a resend

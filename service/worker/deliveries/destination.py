@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
 from service.config.schema import Config
+from service.worker.deliveries.foreign_request import TCHAR
 
 PORTS = frozenset({443, 8443})
 ADDRESS_MOST = 2_048
@@ -48,7 +49,7 @@ _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 """A host that the C library reads as an IPv4 address: 127.1, 0177.0.0.1, 0x7f.1, 2130706433."""
 
-_FIELD_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_FIELD_NAME = re.compile(f"{TCHAR}{{1,100}}")
 _FIELD_VALUE = re.compile(r"[!-~](?:[ !-~]*[!-~])?")
 _OURS = re.compile(
     r"webhook-.*|aftership-.*|relay-.*|content-.*|proxy-.*|host|user-agent|cdn-loop|accept-encoding"

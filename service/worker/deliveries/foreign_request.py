@@ -42,7 +42,7 @@ from tracking.request import Account
 
 WEBHOOKS_TUBE = envelope.WEBHOOKS_TUBE
 
-RELAYED = "relay"
+REQUEST_BODY = "relay"
 """The body of the request among the bodies of its event; the member `request` has the head."""
 
 BODY_MOST = 1 << 20
@@ -58,8 +58,11 @@ _ID = r"^[0-9a-f]{32}\Z"
 TCHAR = r"[!#$%&'*+.^_`|~0-9A-Za-z-]"
 """A character of a method and of a header's name; RFC 9110 calls it so."""
 
-_TARGET = re.compile(r"/[!\"$-~]*")
-"""What may stand in a request's line as it is; all else is sent percent-encoded."""
+METHOD_MOST = 32
+"""Characters of a method."""
+
+_TARGET = re.compile(r"/[!\"$-~\x80-\xff]*")
+"""What can be sent in a request's line: senders leave bytes unencoded that RFC 3986 has encoded."""
 
 _SLASH, _DOT = r"(?:[/\\]|%2f|%5c)", r"(?:\.|%2e)"
 _DOTS = re.compile(f"{_SLASH}{_DOT}{{1,2}}(?:{_SLASH}|;|$)", re.IGNORECASE)
@@ -108,7 +111,7 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     id: Annotated[str, Meta(pattern=_ID)]
     label: str
     at: Annotated[int, Meta(ge=0, le=253_402_300_799_000)]
-    method: Annotated[str, Meta(pattern=rf"^{TCHAR}{{1,32}}\Z")]
+    method: Annotated[str, Meta(pattern=rf"^{TCHAR}{{1,{METHOD_MOST}}}\Z")]
     target: Annotated[str, Meta(min_length=1)]
     url: str
     headers: list[tuple[str, str]]
@@ -192,7 +195,7 @@ def foreign_event(request: ForeignRequest, account: Account) -> Document:
         "headers": [list(each) for each in request.headers],
     }
     until = request.received_at + dt.timedelta(days=RELAYED_DAYS)
-    return event | {"bodies": {RELAYED: request.body}, "request": head, "until": until}
+    return event | {"bodies": {REQUEST_BODY: request.body}, "request": head, "until": until}
 
 
 def foreign_in(event: Document) -> ForeignRequest:
@@ -209,7 +212,7 @@ def foreign_in(event: Document) -> ForeignRequest:
         target=head["target"],
         url=head["url"],
         headers=tuple((name, value) for name, value in head["headers"]),
-        body=event["bodies"][RELAYED],
+        body=event["bodies"][REQUEST_BODY],
     )
 
 

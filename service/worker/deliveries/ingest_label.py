@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import re
 import secrets
 from typing import NamedTuple
 
@@ -17,7 +18,11 @@ from tracking.request import NAME, Account
 
 RANDOM_BYTES, MAC_BYTES = 8, 5
 RANDOM_CHARACTERS = 21
-"""Of 13 bytes in base32, without padding."""
+_RANDOM = re.compile(rf"[a-z2-7]{{{RANDOM_CHARACTERS - 1}}}[acegikmoqsuwy246]")
+"""13 bytes in base32, without padding: one bit of the last character is of none, and 0."""
+
+_DIGITS = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
+"""From base32 to what `int` reads."""
 
 LABEL_MOST = 63
 PATH = "/in/"
@@ -69,13 +74,10 @@ def is_genuine(label: IngestLabel, key: bytes) -> bool:
 
 def _bytes_of(drawn: str) -> bytes | None:
     """Read the random part; None for what is not exactly what is written for some bytes."""
-    if len(drawn) != RANDOM_CHARACTERS or not drawn.isascii():
+    if not _RANDOM.fullmatch(drawn):
         return None
-    try:
-        read = base64.b32decode(drawn.upper() + "===")
-    except ValueError:
-        return None
-    return read if base64.b32encode(read).decode().rstrip("=").lower() == drawn else None
+    # base64.b32decode takes as long as all else, and of forged ones there may be many.
+    return (int(drawn.translate(_DIGITS), 32) >> 1).to_bytes(RANDOM_BYTES + MAC_BYTES, "big")
 
 
 def _mac(account: str, service: str, drawn: bytes, key: bytes) -> bytes:

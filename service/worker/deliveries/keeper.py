@@ -3,8 +3,8 @@
 =============================== ==================================================================
 service                         its deliveries
 =============================== ==================================================================
-disabled                        open ones are held, also those that join later
-active or paused after that     held ones are open again, due as they were
+paused, disabled                open ones are held, also those that join later
+active after that               held ones are open again, due as they were
 of an account with too many     the oldest of the service that has most are dead, held ones first
 with held ones for too long     these are dead
 deleted                         open and held ones are cancelled, also those that join later
@@ -32,7 +32,7 @@ from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.deliveries.delivery import DeliveryState
 from service.worker.deliveries.foreign_request import BODY_MOST
-from service.worker.deliveries.service import NOT_DELETED, ServiceState
+from service.worker.deliveries.service import HOLDING, NOT_DELETED, ServiceState
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
 
@@ -102,8 +102,10 @@ class Keeper:
         await self._announce(found)
         for each in found:
             name, state = each["_id"], each["state"]
-            if state == ServiceState.DISABLED:
+            if state in HOLDING:
                 self._seen.pop(name, None)
+                if not (each.get("health") or {}).get("holds"):
+                    await self._store.in_background(note_holds, self._store.services, name)
                 await self._move_all(name, {state}, OPEN, {"state": HOLDS})
             elif state == ServiceState.DELETED:
                 change = end(DeliveryState.CANCELLED, SERVICE_DELETED, dt.datetime.now(dt.UTC))
@@ -207,9 +209,9 @@ def out_of_step(services: Collection[Document]) -> list[Document]:
 
     Raises PyMongoError.
     """
-    takes_none = {"$in": [ServiceState.DISABLED.value, ServiceState.DELETED.value]}
+    takes_none = {"$in": [*map(str, HOLDING), ServiceState.DELETED.value]}
     wanted = {"cleared_at": None, "$or": [{"state": takes_none}, {"health.holds": True}]}
-    return list(services.find(wanted, {"state": 1, "disabled_at": 1}))
+    return list(services.find(wanted, {"state": 1, "disabled_at": 1, "health": 1}))
 
 
 def move_some(
@@ -240,7 +242,7 @@ def note_holds(services: Collection[Document], service: str) -> None:
 
 def all_open_again(services: Collection[Document], service: str, now: dt.datetime) -> None:
     """Note that nothing is held any more: a service that still fails does so since now."""
-    again = {"_id": service, "state": {"$ne": ServiceState.DISABLED.value}}
+    again = {"_id": service, "state": ServiceState.ACTIVE.value}
     services.update_one(
         {**again, "health.failing_since": {"$ne": None}}, {"$set": {"health.failing_since": now}}
     )

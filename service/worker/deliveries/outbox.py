@@ -37,7 +37,7 @@ from service.worker.deliveries.delivery import (
     event_id,
 )
 from service.worker.deliveries.health import takes_new
-from service.worker.deliveries.service import Format, Service, ServiceState
+from service.worker.deliveries.service import HOLDING, Format, Service
 from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.change import EventName, Mark, marks_in
 from service.worker.results.connection import CONFIRM_SECONDS, NEVER, Marks, Store, patiently
@@ -249,7 +249,7 @@ def _shipments(
 
 def delivery_of(change: str, event: Document, service: Service) -> Delivery:
     """Make the delivery of an event to a service."""
-    is_held = service.state is ServiceState.DISABLED
+    is_held = service.state in HOLDING
     return Delivery(
         id=delivery_id(change, EventName(event["type"]), service.id),
         service=service.id,

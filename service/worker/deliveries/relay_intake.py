@@ -18,9 +18,10 @@ majority has it: a service may be younger than what this process knows, and `unk
 ======================================== =========================================================
 service                                  its delivery is
 ======================================== =========================================================
-active, paused                           open
-disabled                                 held
-of an account that was removed           completed, `account_removed`
+active                                   open
+paused, disabled                         held
+of an account that was removed, or is    completed, `account_removed`, `account_suspended`
+suspended
 deleted                                  completed, `service_deleted`
 unknown                                  completed, `unknown_service`, of the service ""
 any, where another request of the day    completed, `duplicate`
@@ -56,7 +57,13 @@ from service.worker.deliveries.outbox import (
     insert_events,
 )
 from service.worker.deliveries.pushes import Asking, Pushes
-from service.worker.deliveries.service import Service, ServiceState, ServiceType, service_in
+from service.worker.deliveries.service import (
+    HOLDING,
+    Service,
+    ServiceState,
+    ServiceType,
+    service_in,
+)
 from service.worker.deliveries.store import majority
 from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.change import EventName
@@ -79,6 +86,7 @@ SAME_FOR = dt.timedelta(days=1)
 """So long the same value of `dedupe_header` is the same request."""
 
 ACCOUNT_REMOVED = "account_removed"
+ACCOUNT_SUSPENDED = "account_suspended"
 UNKNOWN_SERVICE = "unknown_service"
 DUPLICATE = "duplicate"
 NOWHERE_TO_GO = "nowhere_to_go"
@@ -218,12 +226,14 @@ def meant_by(stores: Collections, labels: Iterable[IngestLabel]) -> dict[IngestL
         label = IngestLabel(document["account"], document["name"], document["ingest"]["random"])
         if label in meant:
             meant[label] = _meant_by(document)
-    gone = {"_id": of_labels["account"], "removed_at": {"$exists": True}}
-    removed = {each["_id"] for each in majority(stores.accounts).find(gone, {"_id": 1})}
-    return {
-        label: each._replace(completed=ACCOUNT_REMOVED) if label.account in removed else each
-        for label, each in meant.items()
-    }
+    stopped = {"removed_at": ACCOUNT_REMOVED, "suspended": ACCOUNT_SUSPENDED}
+    wanted = {"_id": of_labels["account"], "$or": [{each: {"$exists": True}} for each in stopped]}
+    for account in majority(stores.accounts).find(wanted, [*stopped]):
+        why = next(why for member, why in stopped.items() if member in account)
+        for label, each in meant.items():
+            if label.account == account["_id"]:
+                meant[label] = each._replace(completed=why)
+    return meant
 
 
 def _meant_by(document: Document) -> Meant:
@@ -247,7 +257,7 @@ def _told(request: ForeignRequest, meant: Meant, *, is_double: bool) -> Told:
     if service and not why:
         why = DUPLICATE if is_double else "" if service.destination else NOWHERE_TO_GO
     state = DeliveryState.COMPLETED if why else DeliveryState.OPEN
-    if service and not why and service.state is ServiceState.DISABLED:
+    if service and not why and service.state in HOLDING:
         state = DeliveryState.HELD
     event, name = foreign_event(request, request.label.account), service.id if service else ""
     delivery = Delivery(

@@ -7,8 +7,8 @@ it names a line; its name may be given to another service once it is deleted.
 state    deliveries                            how it comes about
 ======== ===================================== ==================================================
 active   are attempted                         made so
-paused   join and wait                         by hand
-disabled join and are held for seven days      410, or five days of failures; by hand made active
+paused   join and are held                     by hand, as when its account is suspended
+disabled join for seven days and are held      410, or five days of failures; by hand made active
 deleted  none                                  by hand; the document stays, as its id is spent
 ======== ===================================== ==================================================
 """
@@ -46,6 +46,9 @@ class ServiceState(StrEnum):
     DISABLED = "disabled"
     DELETED = "deleted"
 
+
+HOLDING = frozenset({ServiceState.PAUSED, ServiceState.DISABLED})
+"""Services in these states have their deliveries held."""
 
 NOT_DELETED: Mapping[str, Any] = {
     "cleared_at": None,

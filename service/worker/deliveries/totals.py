@@ -43,7 +43,7 @@ from service.worker.deliveries.standing import (
     figures_of,
 )
 from service.worker.results.connection import Store, patiently
-from service.worker.results.database import RELAYED, Collections, Document, upsert_each
+from service.worker.results.database import OF_RELAYS, Collections, Document, upsert_each
 
 PERIOD_SECONDS = 60.0
 PART = dt.timedelta(minutes=10)
@@ -129,7 +129,7 @@ def count(store: Collections, at: dt.datetime) -> None:
         counter.update({name: each[name] for name in ("attempts", "failed", "retried")})
     came: Pipeline = [
         # By the index of relayed requests, from one account to the next.
-        {"$match": {**RELAYED, "account": {"$gt": ""}, "made_at": span}},
+        {"$match": {**OF_RELAYS, "account": {"$gt": ""}, "made_at": span}},
         {"$group": {"_id": of, "n": {"$sum": 1}}},
     ]
     for each in store.deliveries.aggregate(came):

@@ -42,7 +42,7 @@ from service.worker.deliveries.delivery import (
     DeliveryState,
     attempt_id,
 )
-from service.worker.deliveries.foreign_request import RELAYED, foreign_in
+from service.worker.deliveries.foreign_request import REQUEST_BODY, foreign_in
 from service.worker.deliveries.health_notes import Healths
 from service.worker.deliveries.relayed import headers_about
 from service.worker.deliveries.secret_box import Unreadable
@@ -320,7 +320,7 @@ def _skipped_because(found: Found | None, service: Service | None, call: Call) -
 def _body_of(found: Found, service: Service) -> bytes | None:
     bodies = found.event.get("bodies") or {}
     if found.delivery.type is EventName.RELAY_REQUEST:
-        return bodies.get(RELAYED)
+        return bodies.get(REQUEST_BODY)
     # What AfterShip knows no event of, or was written before the service changed.
     return bodies.get(service.format.value, bodies.get(Format.STANDARD.value))
 

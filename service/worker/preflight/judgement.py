@@ -96,6 +96,7 @@ class BeanstalkdFacts:
     jobs: int
     records: int
     draining: bool
+    job_most: int
 
 
 @dataclass(frozen=True, slots=True)

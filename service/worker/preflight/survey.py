@@ -54,6 +54,7 @@ def read_beanstalkd(address: str) -> BeanstalkdFacts:
         jobs=stats["total-jobs"],
         records=stats["binlog-records-written"],
         draining=stats.get("draining") == "true",
+        job_most=stats["max-job-size"],
     )
 
 

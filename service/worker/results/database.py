@@ -42,7 +42,7 @@ KEEP_TOLD_INDEX = "keep_days_told"
 _CHECKS = ("active_1_slug_1_next_check_at_1", "active_1_slug_1_check_pace_1_next_check_at_1")
 OF_BEFORE = frozenset({"next_check_at_1", *_CHECKS, "tag_1_slug_1", KEEP_DAYS_INDEX})
 """Of `tracking`, when couriers took no turns, when their checks had no paces, when nobody listed an
-account's parcels, and when nobody was told of changes."""
+account's parcels, and when nobody heard of changes."""
 
 BY_UPDATE = ("account", "tag", "updated_at", "_id")
 BY_CREATION = ("account", "created_at", "_id")
@@ -60,13 +60,13 @@ LIVE: Mapping[str, Any] = {"live": True}
 MADE: Mapping[str, Any] = {"made_as": {"$gt": ""}}
 """Services that were made by somebody, and no test."""
 
-RELAYED: Mapping[str, Any] = {"type": "relay.request"}
+OF_RELAYS: Mapping[str, Any] = {"type": "relay.request"}
 """Deliveries of what other systems sent to a relay (EventName.RELAY_REQUEST)."""
 
 FAILED: Mapping[str, Any] = {"failure": {"$gt": ""}}
 """Attempts that were not answered by 2xx."""
 
-WITHOUT_WORDS: Mapping[str, Any] = {**RELAYED, "words": None}
+WITHOUT_WORDS: Mapping[str, Any] = {**OF_RELAYS, "words": None}
 """Those that no search by words finds yet."""
 
 UNTOLD = "untold"
@@ -300,9 +300,9 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
             Index(("account", "made_at", "_id")),
             Index(("parcel", "account")),
             # For the same lists of relayed requests: all, by words, by the status of an attempt.
-            Index(("account", "made_at", "_id"), RELAYED, own_name="inbox"),
-            Index(("service", "words", "made_at", "_id"), RELAYED, own_name="inbox_words"),
-            Index(("service", "status", "made_at", "_id"), RELAYED, own_name="inbox_status"),
+            Index(("account", "made_at", "_id"), OF_RELAYS, own_name="inbox"),
+            Index(("service", "words", "made_at", "_id"), OF_RELAYS, own_name="inbox_words"),
+            Index(("service", "status", "made_at", "_id"), OF_RELAYS, own_name="inbox_status"),
             Index(("made_at",), WITHOUT_WORDS, own_name="inbox_new"),
             # For the purge, which ends them a few at a time. Only what is over has this date.
             Index(("type", "account", "ended_at")),
@@ -338,6 +338,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         ),
         "dead": (
             Index(("slug", "reason")),
+            Index(("reason",)),
             Index(("operations",)),
             Index(("at",), None, names.dead_keep_days),
             # Listed page by page, the newest first.

@@ -1,4 +1,7 @@
-"""Questions to the collection `tracking`: of people about parcels, of re-checks about due ones."""
+"""Questions to the collection `tracking`: of people about parcels, of re-checks about due ones.
+
+And one to `accounts`: nobody is asked about parcels of those that are suspended.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,12 @@ class Behind(NamedTuple):
 
 
 NOTHING_DUE = Behind(0, 0.0)
+
+
+def suspended_accounts(accounts: Collection[Document]) -> dict[Account, str]:
+    """Say of accounts that are suspended why they are."""
+    found = accounts.find({"suspended.at": {"$exists": True}}, {"suspended": 1})
+    return {Account(each["_id"]): each["suspended"]["why"] for each in found}
 
 
 def find_tracking(

@@ -43,6 +43,7 @@ from service.worker.results.queries import (
     give_up_check,
     put_off_checks,
     slugs_with_due,
+    suspended_accounts,
 )
 from service.worker.results.recheck_policy import Pace, read_pace
 from service.worker.results.shipments import no_longer_followed
@@ -123,6 +124,8 @@ class Recheck:
         """The `_id`s of documents that MongoDB lets nobody put off, and when they are due again."""
         self._resting: tuple[frozenset[Account], float] = frozenset(), 0.0
         """The accounts that have no call left today, and when they have again."""
+        self._suspended: dict[str, dt.datetime] = {}
+        """The accounts that are suspended, and when their checks are looked at again."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -139,6 +142,8 @@ class Recheck:
         count, shares = 0, dict[Slug, _Share]()
         if self._lines:
             self._resting = await self._lines.resting()
+        suspended = await self._store.on_reader(suspended_accounts, self._store.accounts)
+        self._suspended = dict.fromkeys(suspended, now() + PUT_OFF)
         while found := await self._due(moment := now(), shares):
             for start in range(0, len(found), TOGETHER_MOST):
                 if now() - moment >= HELD_FOR:
@@ -190,10 +195,15 @@ class Recheck:
         return found
 
     def _rests_until(self, document: dict[str, Any]) -> dt.datetime | None:
-        """When a check is due again whose account has no call left today; None where it has."""
+        """When a check is due again whose account has no call left today, or is suspended.
+
+        None for all others.
+        """
         accounts, ends = self._resting
-        is_resting = document.get("account", MAIN) in accounts
-        return dt.datetime.fromtimestamp(ends, dt.UTC) if is_resting else None
+        account = document.get("account", MAIN)
+        if account in self._suspended:
+            return self._suspended[account]
+        return dt.datetime.fromtimestamp(ends, dt.UTC) if account in accounts else None
 
     async def _share(self, slug: Slug, moment: dt.datetime) -> _Share:
         """What a courier takes in one look."""

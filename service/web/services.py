@@ -53,12 +53,12 @@ class ServicePages:
         """Name them."""
         return [
             Page("GET", SERVICES, self.listed),
-            Page("GET", f"{BESIDE}/alerts", self.alerts),
+            Page("GET", f"{BESIDE}/alerts", self._alerts),
             Page("GET", ONE, self.show),
             self._frame.live(f"{ONE}/now", "services/now.html", self._now),
             Page("POST", f"{ONE}/state", self.set_state, Scope.HOOKS),
             Page("POST", f"{ONE}/test", self.test, Scope.HOOKS),
-            Page("GET", f"{ONE}/tests/{{id}}", self.show_test),
+            Page("GET", f"{ONE}/tests/{{id}}", self._show_test),
             Page("GET", f"{ONE}/rotate", self._ask, Scope.HOOKS),
             Page("POST", f"{ONE}/rotate", self.rotate, Scope.HOOKS),
             Page("GET", f"{ONE}/delete", self._ask, Scope.HOOKS),
@@ -80,7 +80,7 @@ class ServicePages:
             beside=BESIDE,
         )
 
-    async def alerts(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _alerts(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """List what was mailed to whom, and when. Raises StoreError."""
         heard = [visitor.account, *([""] if visitor.operates else [])]
         mails = await in_thread(service_view.mails_of, self._stores, heard)
@@ -129,7 +129,7 @@ class ServicePages:
         put = await in_thread(self._services.test, visitor.operator, visitor.account, name)
         return see_other(f"{SERVICES}/{part(name)}/tests/{part(put.id)}")
 
-    async def show_test(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _show_test(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Show how a test went; waits a while for its attempt. Raises Problem, StoreError."""
         ends = time.monotonic() + WAIT_SECONDS
         name, identity = request.match_info["name"], request.match_info["id"]

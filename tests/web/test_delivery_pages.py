@@ -146,6 +146,16 @@ def test_an_edited_copy_names_the_old_one_which_stays(service: Service, owner: P
     assert service.stores.deliveries.count_documents({}) == 4
 
 
+def test_a_body_that_nobody_edits_stays_whatever_ends_its_lines(
+    service: Service, owner: Person
+) -> None:
+    relay, body = store_relay(service.stores), b"\nline 1\r\nline 2\n"
+    path = f"/inbox/{store_relayed(service.stores, relay, foreign(relay, body=body)).id}/edit"
+    made = owner.submit(owner.get(path), path, body="\r\nline 1\r\nline 2\r\n", method="PUT")
+
+    assert owner.get(f"{made.path}/body").body == body
+
+
 @pytest.mark.parametrize(
     ("field", "text", "why"),
     [

@@ -48,3 +48,13 @@ for (const each of document.querySelectorAll("button[data-copy]")) {
     each.textContent = "Copied";
   });
 }
+
+// What somebody has chosen is not swapped for a suggestion that comes later.
+document.addEventListener("change", (event) => {
+  if (event.target.closest("[data-suggested]")) event.target.dataset.chosen = "";
+});
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { target } = event.detail;
+  if (target.hasAttribute("data-suggested") && target.querySelector("[data-chosen]"))
+    event.detail.shouldSwap = false;
+});

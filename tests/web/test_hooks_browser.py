@@ -138,19 +138,19 @@ def test_deliveries_are_sent_again_step_by_step_until_somebody_stops(
 ) -> None:
     paused = store_service(service.stores, "bulk", state=ServiceState.PAUSED)
     one = store_delivery(service.stores, paused, state=DeliveryState.DEAD)
-    copies = [replace(one, id=f"A{n}") for n in range(4_999)]
+    copies = [replace(one, id=f"A{n}") for n in range(9_999)]
     service.stores.deliveries.insert_many(map(document_of, copies))
     with window(browser, service.person()) as owner:
         page = owner.open("/deliveries?service=bulk")
         page.get_by_role("link", name="Send all of these again").click()
-        expect(page.get_by_text("5,000")).to_be_visible()
+        expect(page.get_by_text("10,000")).to_be_visible()
         page.get_by_role("button", name="Send them again").click()
         expect(page.locator("#progress")).to_contain_text(re.compile(r"Sent again\s+[12],000"))
         page.get_by_role("link", name="Stop").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Deliveries")
 
     sent = service.stores.deliveries.count_documents({"service": paused.id, "state": "open"})
-    assert 1_000 <= sent < 5_000
+    assert 1_000 <= sent < 10_000
 
 
 def test_a_hostile_request_runs_nothing_and_another_account_sees_none_of_it(

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from service.operator.connections import Collections
-from service.operator.deliveries import number_in
 from service.operator.relays import addresses_of, ingest_members, usual_ingest
 from service.operator.services import Services, ServiceType, usual_service
-from service.worker.deliveries.delivery import DeliveryState
+from service.worker.deliveries.delivery import DeliveryState, number_in
 from service.worker.deliveries.health import Alert, alert_in
 from service.worker.deliveries.health_notes import failing_since_in
 from service.worker.deliveries.keeper import COUNTS
@@ -114,7 +113,7 @@ def _errors(stores: Collections, service: Service) -> list[Document]:
     return [
         {
             "delivery": each["delivery"],
-            "number": number_in(each),
+            "number": number_in(each["_id"]),
             "at": each["at"],
             "ms": round(each["ms"]),
             "status": each["status"],

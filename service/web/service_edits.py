@@ -11,7 +11,6 @@ from aiohttp import web
 from service.http.exchange import Problem
 from service.http.serve import Backing
 from service.operator import service_view
-from service.operator.accounts import NotDone
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.services import BadWish, NoKeys, Services, ServiceType, UnknownService
@@ -21,6 +20,7 @@ from service.web.service_forms import Asked, asked_in, shown_in, typed_in, wrong
 from service.web.services import BESIDE, ONE, SERVICES, show_secret
 from service.web.visitors import Visitor
 from service.web.writing import part
+from tracking.errors import NotDone
 
 NEW = f"{BESIDE}/new"
 NAME_MOST = 80

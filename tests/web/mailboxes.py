@@ -26,13 +26,14 @@ class Mailbox:
     async def handle_DATA(  # noqa: N802 - the library's name
         self, _: SMTP, __: Session, envelope: Envelope
     ) -> str:
-        self.mails.append((envelope.rcpt_tos[0], bytes(envelope.content or b"").decode()))
+        self.mails.append((envelope.rcpt_tos[0], (envelope.original_content or b"").decode()))
         return "250 OK"
 
     def link_to(self, email: str) -> str:
         """The path of the link in the mail that somebody was sent."""
         text = self.mail_to(email, "http").replace("=\r\n", "")
-        return urlsplit(re.findall(r"https?://\S+", text)[0]).path
+        link: str = re.findall(r"https?://\S+", text)[0]
+        return urlsplit(link).path
 
     def mail_to(self, email: str, words: str) -> str:
         """The newest mail to somebody in which these words are."""

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -208,7 +209,12 @@ def test_dead_letters_are_counted_and_then_put_again_in_bulk(
     for number in range(DEAD):
         parcel = {"slug": SLUG, "number": f"AB2{number:06}"}
         body = json.dumps({"type": "requests_flow", "payload": parcel})
-        record = {"operations": [], "reason": "courier_down", "detail": "503", "body": body}
+        record: dict[str, Any] = {
+            "operations": [],
+            "reason": "courier_down",
+            "detail": "503",
+            "body": body,
+        }
         record |= {"_id": f"dead-{number}", "server": None, "job": None, "at": NOW}
         service.stores.dead.insert_one(parcel | record)
 

@@ -63,6 +63,7 @@ NEVER_EXPIRES = {
     ACCOUNTS,
     ACCOUNT_QUOTAS,
     "tracking:stats:successes",
+    "tracking:stats:operations",
     "tracking:stats:errors",
     "tracking:stats:slugs",
     "tracking:stats:made",

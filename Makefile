@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := .devstack/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: cast help setup demo test check prove bench chaos simulate follow mutants fuzz stack lock clean
+.PHONY: help setup demo test check prove bench cast chaos simulate follow mutants fuzz pictures stack lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ mutants: $(READY) ## break one invariant after the other; the suite must notice 
 EXAMPLES ?= 10000
 fuzz: $(READY) ## feed all that is read from outside with damaged input (EXAMPLES=10000 ONLY=routes)
 	@FRESH=1 EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz $(if $(ONLY),-k "$(ONLY)")
+
+pictures: $(READY) ## draw the pictures of the pages in docs/pictures, with Chromium, out of a run of the demo
+	@PYTHONPATH=.:tests/web $(BIN)/python -m pictures
 
 stack: $(READY) ## run the real servers and the courier site until Ctrl-C
 	@exec $(BIN)/python -m devstack --end-with $$PPID

@@ -170,6 +170,11 @@ def wait_list(line: Line) -> str:
     return f"wait_list:{line}"
 
 
+def calls_brake(line: Line) -> str:
+    """Name only this key of a line: of a thousand lines all keys take milliseconds."""
+    return f"calls_brake:{line}"
+
+
 def of_line(line: Line) -> LineKeys:
     """The keys of one line."""
     own = [f"{name}:{line}" for name in LineKeys._fields[:18]]

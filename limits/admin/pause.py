@@ -65,11 +65,12 @@ class Pauses:
 
     async def marks(self, lines: Sequence[Line]) -> dict[Line, str]:
         """Find the lines that stand because credentials were refused, with the mark of those."""
-        names = [keys.of_line(line).calls_brake for line in lines]
+        names = map(keys.calls_brake, lines)
         with redis_asked():
-            texts = await self._redis.mget(names) if names else []
-        found = zip(lines, map(brake_in, texts), strict=True)
-        return {line: state["mark"] for line, state in found if "mark" in state}
+            texts = await self._redis.mget(names) if lines else []
+        # Of a thousand lines few have a brake.
+        found = {line: brake_in(text) for line, text in zip(lines, texts, strict=True) if text}
+        return {line: state["mark"] for line, state in found.items() if "mark" in state}
 
 
 def brake_in(text: str | bytes | None) -> dict[str, Any]:

@@ -33,11 +33,11 @@ NEVER = -1
 class LiveWorker(WorkerInfo):
     """A worker process that was heard of, and how many calls it has in flight.
 
-    `heard_seconds`: since its last sign.
+    `heard`: its last sign, Unix time in seconds by Redis' clock.
     """
 
     calls: int = 0
-    heard_seconds: float = field(default=0.0, compare=False)
+    heard: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     workers = [
         LiveWorker(
             calls=calls[token],
-            heard_seconds=max(0.0, (most_ms - each["until_ms"]) / 1000),
+            heard=each["until_ms"] / 1000 - LIVES_SECONDS,
             **{name: each[name] for name in names & each.keys()},
         )
         for token, each in found.items()

@@ -200,7 +200,7 @@ local function ask_courier(id, request, known, flying)
   local company = at and company_ends(request)
   if company and company > now then at, lane = nil, 'filling' end
   if not at then
-    record.hurry = hurry_of(request)
+    if request.till then record.hurry = hurry_of(request) end
     put_tail(number, record)
     enter(request, known)
     return parked(id, lane, company_ends(request), request.full)
@@ -234,7 +234,7 @@ return function(id, asked, stored)
   local names = { STATUS .. name, ANSWER .. number, not request.id and STATUS .. redis.sha1hex(name) or nil }
   local known = call('MGET', unpack(names))
   local operation = operation_in(status(name, known[1]) or known[3])
-  request.unknown = request.id and not operation
+  if request.id then request.unknown = not operation end
   local other = operation and elsewhere(name, operation, number)
   if other then
     tally('id_reused')

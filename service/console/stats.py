@@ -27,7 +27,11 @@ Figure = Callable[[Tally], float]
 def stats_arguments(parser: Parser) -> None:
     """Add the arguments of `stats`."""
     text = "only of this courier; default: of all together"
-    parser.add_argument("slug", nargs="?", type=named, metavar="SLUG", help=text)
+    # Neither of the two may take back what the other one set.
+    parser.set_defaults(slug=None)
+    parser.add_argument(
+        "slug", nargs="?", type=named, default=argparse.SUPPRESS, metavar="SLUG", help=text
+    )
     parser.add_argument("--slug", type=named, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument(
         "--last",

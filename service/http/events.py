@@ -97,8 +97,6 @@ class EventRoutes:
         if progress and not only:
             why = "progress goes with id: name the operations, `?progress=1&id=…&id=…`"
             raise Problem(HTTPStatus.BAD_REQUEST, why)
-        if request.method == "HEAD":
-            return web.Response(headers=_HEADERS)  # of what does not end there is no other head
         callers = self._held.callers
 
         async def knows(request: web.Request) -> bool:
@@ -135,6 +133,8 @@ class Stream:
         `whose`: with whom it shares the room for progress, None for all. Raises Problem, StoreError
         before it begins.
         """
+        if request.method == "HEAD":
+            return web.Response(headers=_HEADERS)  # of what does not end there is no other head
         listener = Listener(account, only, lambda: _abort(request))
         if progress and not self._operations.progress.take(listener, whose):
             why = "clients watch the progress of too many operations: ask without it, or later"

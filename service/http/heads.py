@@ -45,7 +45,7 @@ from aiohttp.typedefs import RawHeaders
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from service.worker.deliveries.foreign_request import TCHAR
+from service.worker.deliveries.foreign_request import HEAD_MOST, TCHAR
 
 _LINE: Final = re.compile(rf"({TCHAR}+) (/[!-~\x80-\xff]*) HTTP/1\.([01])")
 _BEGINNING: Final = re.compile(rb"%b+(?: |\Z)|\r?\Z" % TCHAR.encode())
@@ -137,14 +137,19 @@ class Heads(HttpRequestParserPy):
             elif self._msg_in_flight >= self._max_msg_queue_size:
                 self._tail = data
                 break
-            elif (end := data.find(b"\r\n\r\n", max(0, seen - 3))) >= 0:
-                messages.append(self._begin(data[:end]))
-                self._msg_in_flight += 1
-                data = data[end + 4 :]
             else:
-                self._insist_on_bounds(data.split(b"\r\n"))
-                self._tail = data
-                break
+                end = data.find(b"\r\n\r\n", max(0, seen - 3))
+                try:
+                    if (message := self._begin(data, end)) is not None:
+                        messages.append(message)
+                except HttpProcessingError:
+                    if not messages:
+                        raise
+                    end = -1  # what came before it is answered first
+                if end < 0:
+                    self._tail = data
+                    break
+                data = data[end + 4 :]
             seen = 0
         return messages, False, b""
 
@@ -174,12 +179,15 @@ class Heads(HttpRequestParserPy):
             _url_of(target),
         )
 
-    def _begin(self, head: bytes) -> Message:
-        """Read a head, and have its body read next."""
-        lines = head.split(b"\r\n")
-        if len(head) > self.max_line_size or len(lines) > self.max_headers:
+    def _begin(self, data: bytes, end: int) -> Message | None:
+        """Read a head up to its end, and have its body read next; None where it has no end yet."""
+        lines = data[: len(data) if end < 0 else end].split(b"\r\n")
+        if not 0 <= end < self.max_line_size or len(lines) > self.max_headers:
             self._insist_on_bounds(lines)
+        if end < 0:
+            return None
         message = self.parse_message([*lines, b""])
+        self._msg_in_flight += 1
         length = int(message.headers.get(hdrs.CONTENT_LENGTH, "0"))
         if not (length or message.chunked):
             return message, EMPTY_PAYLOAD
@@ -216,5 +224,7 @@ class Heads(HttpRequestParserPy):
             raise LineTooLong(lines[0][:100], self.max_field_size)
         if len(lines) - 1 > self.max_headers:
             raise BadHttpMessage("Too many headers")
+        if sum(map(len, lines)) > HEAD_MOST:
+            raise LineTooLong(lines[0][:100], HEAD_MOST)
         if not _BEGINNING.match(lines[0]) or b"\n" in b"".join(lines):
             raise BadHttpMethod(lines[0][:100].decode("latin-1"))  # TLS, say, which has no lines

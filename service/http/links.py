@@ -178,5 +178,5 @@ _START = About(
     "Start the check of a secret link; no key is asked for.",
     None,
     {201: StartedCheck},
-    refusals=(404, 409, 429),
+    refusals=(403, 404, 409, 429),
 )

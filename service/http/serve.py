@@ -36,6 +36,7 @@ from service.observe.background import Background
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.operator.catalogue import Catalogue
+from service.worker.deliveries.foreign_request import HEAD_MOST
 from tracking.errors import ResultsDown
 
 STOP_SECONDS = 15.0
@@ -336,6 +337,9 @@ def _problem(status: HTTPStatus, error: BaseException | None) -> Problem:
         case LineTooLong(args=(_, limit, *_)) if limit == LINE_MOST:
             why = f"the path and its query are too long: send {LINE_MOST} bytes at most"
             return Problem(HTTPStatus.REQUEST_URI_TOO_LONG, why)
+        case LineTooLong(args=(_, limit, *_)) if limit == HEAD_MOST:
+            why = f"line and headers have too many bytes: send {HEAD_MOST} at most"
+            return Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
         case LineTooLong():
             why = f"a header is too long: send {FIELD_MOST} bytes at most"
             return Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)

@@ -31,6 +31,7 @@ from service.operator.services import BadWish
 from service.worker.deliveries.delivery import FINAL, document_of
 from service.worker.deliveries.foreign_request import (
     BODY_MOST,
+    FIELD_LINE,
     HEAD_MOST,
     METHOD_MOST,
     TCHAR,
@@ -58,8 +59,6 @@ DELETED = "deleted"
 """Why a delivery is over that is about to be deleted."""
 
 _METHOD = re.compile(rf"(?!(?i:CONNECT|TRACE)\Z){TCHAR}{{1,{METHOD_MOST}}}")
-_NAME = re.compile(f"{TCHAR}+")
-_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 
 
 class Edit(NamedTuple):
@@ -217,7 +216,7 @@ def edited(request: ForeignRequest, edit: Edit) -> ForeignRequest:
         why = "begin with /, percent-encode blanks and letters, and write no part that is . or .."
         raise BadWish("target", f"write path and query as they are sent: {why}")
     for name, value in headers:
-        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+        if ":" in name or not FIELD_LINE.fullmatch(f"{name}: {value}"):
             raise BadWish("headers", f"{name[:80]!r} is no header that can be sent")
     if head_bytes(made.method, target, headers) > HEAD_MOST:
         raise BadWish("headers", f"target and headers have {HEAD_MOST} bytes at most")

@@ -3,7 +3,8 @@
 ================ ===================================================================================
 of the account   while it is suspended
 ================ ===================================================================================
-keys, links      keys are refused with the reason (403), secret links are not found
+keys, users      are refused with the reason (403)
+links            are not found
 parcels          are not checked again; what was taken before is answered
 services         are paused: deliveries are held, and go when the account goes on
 relays           requests are kept, `completed` for the reason `account_suspended`: resend them
@@ -17,10 +18,17 @@ from __future__ import annotations
 
 from service.operator.accounts import NotDone, insist_on
 from service.operator.audit import Operator, recorded
+from service.operator.connections import Collections
 from service.operator.services import Services
 from service.worker.deliveries.service import Service, ServiceState
 from service.worker.results.document import stored_now
+from service.worker.results.queries import suspended_accounts
 from tracking.request import MAIN, Account
+
+
+def suspension_of(stores: Collections, name: Account) -> str | None:
+    """Say why an account is suspended; None where it is not. Raises PyMongoError."""
+    return suspended_accounts(stores.accounts).get(name)
 
 
 def suspend(services: Services, who: Operator, name: Account, why: str) -> int:

@@ -32,6 +32,7 @@ from aiohttp import web
 from markupsafe import Markup
 
 from service import PROGRAM, VERSION
+from service.http.callers import suspension
 from service.http.exchange import REQUEST_ID, Problem, Route, problem_of
 from service.operator.keys import Scope
 from service.web import writing
@@ -232,6 +233,8 @@ def may(visitor: Visitor, what: Page | Entry) -> bool:
 def _insist_on(visitor: Visitor, page: Page) -> None:
     if page.operators and not visitor.operates:
         raise web.HTTPNotFound
+    if page.scope is not None and visitor.suspended is not None:
+        raise Problem(HTTPStatus.FORBIDDEN, suspension(visitor.account, visitor.suspended))
     if not may(visitor, page):
         why = f"your role is {visitor.role}: ask an owner of the account {visitor.account}"
         raise Problem(HTTPStatus.FORBIDDEN, why)

@@ -11,10 +11,10 @@ from aiohttp import web
 from service.http.exchange import Problem
 from service.http.serve import Backing
 from service.operator import imports
+from service.operator.accounts import NotDone
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.producer import batches
-from service.operator.quotas import QuotaUsedUp
 from service.operator.tables import BadTable
 from service.web.frame import Frame, Page, see_other
 from service.web.parcels import csv_headers
@@ -85,7 +85,7 @@ class Imports:
             for some in batches(table.jobs, TOGETHER):
                 await self._door.take(some)
                 count += len(some)
-        except (StoreError, QuotaUsedUp) as error:
+        except (StoreError, NotDone) as error:  # a server is away, or a quota is used up
             await in_thread(imports.note_put, self._stores, made, count)
             return see_other(f"/parcels/import/{made}", done=f"not all rows were put: {error}")
         await in_thread(imports.note_put, self._stores, made, count)

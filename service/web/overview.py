@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from aiohttp import web
 
 from service.operator.attention import used_up
+from service.operator.connections import in_thread
+from service.operator.dead import Filter, count
 from service.operator.parcels import COUNTED_MOST, Narrow
 from service.web.board import LASTS, Board
 from service.web.frame import Frame, Page
@@ -74,4 +77,11 @@ class Overview:
             requests_plot(each)._replace(title=f"Requests that ended in the last {last}")
             for last, each in found.items()
         ]
-        return {"figures": figures_of(found[DAY].total), "plots": plots}
+        since = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+        died = await in_thread(count, self._board.stores.dead, Filter(since=since), COUNTED_MOST)
+        return {
+            "figures": figures_of(found[DAY].total),
+            "plots": plots,
+            "died": died,
+            "died_since": f"{since:%Y-%m-%dT%H:%M}",
+        }

@@ -222,6 +222,8 @@ def _meant(request: web.Request) -> ListedParcels:
 
 
 async def _streamed(request: web.Request, stores: Any, which: Which) -> web.StreamResponse:
+    if request.method == "HEAD":
+        return web.Response(headers=csv_headers("parcels.csv"))
     parts = exported(stores, which)
     begun = await in_thread(next, parts, None), await in_thread(next, parts, None)
     response = web.StreamResponse(headers=csv_headers("parcels.csv"))

@@ -22,7 +22,8 @@ from service.operator.audit import Operator, Via
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
 from service.operator.sessions import any_user, find_session
-from service.operator.users import Role, User, scopes_of
+from service.operator.suspension import suspension_of
+from service.operator.users import Role, scopes_of
 from tracking.request import MAIN, Account
 
 COOKIE = "session"
@@ -42,7 +43,8 @@ Form = MultiDictProxy[str | bytes | bytearray | web.FileField]
 class Visitor:
     """A visitor; of one that is not `known`, `email` is "" and no page with a scope opens.
 
-    `csrf` is the token that forms of this session carry.
+    `csrf` is the token that forms of this session carry. `suspended`: why the account is, None
+    where it is not.
     """
 
     email: str = ""
@@ -50,6 +52,7 @@ class Visitor:
     role: str = ""
     csrf: str = ""
     scopes: tuple[Scope, ...] = ()
+    suspended: str | None = None
 
     @property
     def known(self) -> bool:
@@ -106,7 +109,7 @@ class Visitors:
         visitor, until = self._known.get(name, (NOBODY, 0.0))
         if until > now:
             return visitor
-        visitor = _visitor(await in_thread(find_session, self.stores, text), text)
+        visitor = await in_thread(_visitor, self.stores, text)
         if len(self._known) >= KNOWN_MOST:
             self._known.clear()
         self._known[name] = (visitor, now + KNOWN_SECONDS)
@@ -155,7 +158,9 @@ def token_of(text: str) -> str:
     return hmac.new(text.encode("utf-8", "surrogatepass"), b"csrf", hashlib.sha256).hexdigest()
 
 
-def _visitor(user: User | None, text: str) -> Visitor:
+def _visitor(stores: Collections, text: str) -> Visitor:
+    user = find_session(stores, text)
     if user is None:
         return NOBODY
-    return Visitor(user.email, user.account, user.role, token_of(text), scopes_of(user.role))
+    token, why = token_of(text), suspension_of(stores, user.account)
+    return Visitor(user.email, user.account, user.role, token, scopes_of(user.role), why)

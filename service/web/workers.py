@@ -7,6 +7,7 @@ brings back their requests.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,7 +52,10 @@ class WorkerPages:
         work, tubes = await asyncio.gather(self._board.at_work(), self._board.tubes())
         return {
             "tubes": tubes,
-            "workers": [(each, moment_of(int(each.since))) for each in work.workers],
+            "workers": [
+                (each, moment_of(int(each.since)), max(0.0, time.time() - each.heard))
+                for each in work.workers
+            ],
             "nobody": NOBODY_LIVES,
             "worries": older_than_this(work.older),
             "late": LATE_SECONDS,

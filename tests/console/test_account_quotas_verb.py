@@ -110,3 +110,17 @@ def test_while_redis_is_away_the_accounts_are_listed_all_the_same(
         1000,
         None,
     )
+
+
+def test_a_quota_of_which_redis_has_not_heard_is_set_again(
+    run: Run, collections: Any, store: redis.Redis
+) -> None:
+    with pytest.MonkeyPatch.context() as away:
+        away.setenv("TRACKER_REDIS__URL", "redis://127.0.0.1:1/0")
+        unheard = run("account", "set", "main", "calls_a_day=5")
+    kept = collections.accounts.find_one({"_id": "main"})["calls_a_day"]
+
+    again = run("account", "set", "main", "calls_a_day=5")
+
+    assert (unheard.code, "Redis" in unheard.err, kept, again.code) == (3, True, 5, 0)
+    assert store.hget("tracking:account_quotas", "main") == "5"

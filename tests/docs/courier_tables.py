@@ -1,4 +1,4 @@
-"""The tables of couriers in README.md and docs/couriers.md, made out of the modules.
+"""The tables of couriers in docs/couriers.md, made out of the modules.
 
 `python tests/docs/courier_tables.py` writes them; test_courier_tables.py compares.
 """
@@ -108,7 +108,7 @@ def _quotas() -> dict[str, int]:
 
 
 def short() -> str:
-    """All couriers by the credentials that they need, for the README.
+    """All couriers by the credentials that they need, at a glance.
 
     Those that need what no other does share a row, or each new one would make the page longer.
     Behind a name stands what the courier gives at two calls a second, where it is not the usual.
@@ -120,7 +120,7 @@ def short() -> str:
         by_keys.setdefault(_keys(each.CREDENTIALS), []).append(name)
     shared = [(keys, ", ".join(names)) for keys, names in sorted(by_keys.items()) if names[1:]]
     alone = [name for names in by_keys.values() if not names[1:] for name in names]
-    rows = [*shared, ("[others](docs/couriers.md)", ", ".join(alone))] if alone else shared
+    rows = [*shared, ("others", ", ".join(alone))] if alone else shared
     usual = f"{PER_SECOND} parcels a second and {CALLS_A_DAY:,} a day"
     return _table(("credentials", f"couriers, and what they give where it is not {usual}"), rows)
 
@@ -135,8 +135,13 @@ def _given_by(slug: str) -> str:
 QUOTAS = _quotas()
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"couriers": short},
-    "docs/couriers.md": {"needed": needed, "told": told, "forms": forms, "together": together},
+    "docs/couriers.md": {
+        "couriers": short,
+        "needed": needed,
+        "told": told,
+        "forms": forms,
+        "together": together,
+    },
 }
 """By page: the marks between which a table stands."""
 

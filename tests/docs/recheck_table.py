@@ -50,14 +50,7 @@ def table(config: Config) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def short(config: Config) -> str:
-    """How often a parcel is asked about again, in as few lines as a table has."""
-    cells = [(f"`{tag}`", _paces(tag, config)[1]) for tag in SETTINGS]
-    rows = ([tag for tag, _ in cells], ["---"] * len(cells), [told for _, told in cells])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-PAGES = MappingProxyType({"README.md": short, "docs/runbook.md": table})
+PAGES = MappingProxyType({"docs/runbook.md": table})
 
 
 def _paces(tag: Tag, config: Config) -> tuple[list[float], str]:

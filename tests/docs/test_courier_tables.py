@@ -46,7 +46,7 @@ def test_the_couriers_of_which_pushes_count_stand_with_the_reasons_why_one_does_
 
 def test_a_page_that_lost_its_marks_is_noticed() -> None:
     with pytest.raises(ValueError, match="lacks the marks"):
-        made("README.md", "# nothing\n")
+        made("docs/couriers.md", "# nothing\n")
 
 
 def test_a_new_constant_of_a_module_changes_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

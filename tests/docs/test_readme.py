@@ -12,7 +12,7 @@ from devstack.command import run_to_end
 from devstack.stack import Stack, environment
 
 ROOT = Path(__file__).parents[2]
-LINES_MOST = 140
+LINES_MOST = 100
 
 
 def _readme() -> str:
@@ -32,7 +32,7 @@ def test_the_five_minutes_with_a_feed_of_ones_own_work_as_written(
     (block,) = re.findall(r"```sh\n(.+?)```", section, re.DOTALL)
     # On ports of this test's own, from another folder, and with an end.
     typed = block.replace("8000", str(_free_port()))
-    typed = typed.replace(".venv/bin/python worker.py", f"'{sys.executable}' '{ROOT}/worker.py'")
+    typed = typed.replace(".venv/bin/tracker", f"'{sys.executable}' '{ROOT}/worker.py'")
     script = f"trap 'kill $(jobs -p); wait' EXIT\n{typed}"
     servers = environment(stack) | {
         "TRACKER_BEANSTALKD__SERVERS": f'["{beanstalkd_address}"]',

@@ -47,4 +47,4 @@ def test_other_settings_make_another_table() -> None:
 
 def test_a_page_that_lost_its_marks_is_noticed() -> None:
     with pytest.raises(ValueError, match="lacks the marks"):
-        made("README.md", "# nothing\n")
+        made("docs/runbook.md", "# nothing\n")

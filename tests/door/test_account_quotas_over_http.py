@@ -154,8 +154,10 @@ async def test_while_mongodb_is_away_all_are_taken(
     away = load(None, settings | {"TRACKER_MONGODB__URI": "mongodb://127.0.0.1:1"}, Path("/"))
     another = Keyring(away.config, disk / "keys.json")
 
-    await ParcelRoom(another).insist(requests_of("N001", "N002", "N003", "N004"))
+    room = ParcelRoom(another)
+    await room.insist(requests_of("N001", "N002", "N003", "N004"))
     await another.close()
+    await room.insist(requests_of("N005"))  # which it asks nobody about
     assert ring.keys.quotas
 
 

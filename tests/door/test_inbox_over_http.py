@@ -338,6 +338,7 @@ async def test_edited_twice_with_one_key_it_is_one_request(api: Client, bucket: 
         ({"target": "/ü€"}, "target"),
         ({"headers": [["X", "a\r\nY: b"]]}, "headers"),
         ({"headers": [["X Y", "a"]]}, "headers"),
+        ({"headers": [["X: Y", "a"]]}, "headers"),
         ({"headers": [["X", "€"]]}, "headers"),
         ({"headers": [["X", "a" * HEAD_MOST]]}, "headers"),
         ({"body": "a" * (BODY_MOST + 1)}, "body"),

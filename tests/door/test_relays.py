@@ -302,6 +302,23 @@ async def test_a_connection_is_used_again_after_a_request(sender: Sender) -> Non
     assert answer.status == 202
 
 
+async def test_what_is_no_http_behind_a_request_costs_that_request_nothing(
+    sender: Sender, beanstalkd: Server
+) -> None:
+    for garbage in (b"\r\n", b"\n", b"\x00\x01", b"GARBAGE\r\n\r\n"):
+        assert (await sender.says(written(body=b"a") + garbage)).status == 202
+    assert [each.body for each in relayed(beanstalkd)] == [b"a"] * 4
+
+
+async def test_a_head_is_refused_before_it_has_an_end_where_it_is_too_large(
+    sender: Sender,
+) -> None:
+    answer = await sender.says(
+        written()[:-2] + b"".join(b"X: %b\r\n" % (b"x" * 8_000) for _ in "1234567")
+    )
+    assert (answer.status, f"{HEAD_MOST}" in answer.detail) == (431, True)
+
+
 async def test_what_would_speak_another_protocol_next_is_the_end_of_its_connection(
     sender: Sender, beanstalkd: Server
 ) -> None:

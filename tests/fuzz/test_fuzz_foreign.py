@@ -76,6 +76,7 @@ FIXED = [
     b"Content-Length: 18446744073709551617\r\n\r\nx",
     b"Transfer-Encoding: chunked\r\n\r\n0x1\r\nx\r\n0\r\n\r\n",
     b"Transfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n",
+    b"Transfer-Encoding: chunked\r\n\r\n1;a\rb\r\nx\r\n0\r\n\r\n",
     b"Transfer-Encoding: chunked\r\n\r\n-1\r\nx\r\n0\r\n\r\n",
     b"!POST %b\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
     b"!POST %b HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",

@@ -119,6 +119,7 @@ def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_until: float) -
     """
     seen = take_snapshot(redis)
     _limits_hold(seen, rules)
+    _no_account_has_more_calls_than_its_quota(redis, seen)
     _a_group_is_one_call(seen)
     _projections_are_right(redis, seen)
     _the_flag_tells_that_somebody_waits(redis, seen, flag_until)
@@ -255,22 +256,6 @@ def only_who_may_waits_for_company(redis: Redis, rules: Rules, reply: list[Any])
             assert not int(ask) or int(ask) <= record["since"] * 1000 + MANUAL_US, (number, record)
 
 
-def no_account_has_more_calls_than_its_quota(redis: Redis) -> None:
-    """Each that runs is counted, once for each account in it."""
-    allowed, today = redis.hgetall(ACCOUNT_QUOTAS), redis.time()[0] // DAY_SECONDS * DAY_SECONDS
-    charged = [
-        (number_and_account(record["n"])[1], lead_of(call_id))
-        for call_id, record in take_snapshot(redis).flying.items()
-        if record.get("quota") and int(record["granted"]) >= today * 1_000_000
-    ]
-    assert len(set(charged)) == len(charged), "a call is counted twice for an account"
-    running = Counter(str(account) for account, _ in charged)
-    used = {account: int(calls) for account, calls in redis.hgetall(ACCOUNT_CALLS).items()}
-    for account in {*used, *running}:
-        most = int(allowed.get(account, used.get(account, 0)))
-        assert running[account] <= used.get(account, 0) <= most, (account, used, allowed, running)
-
-
 def a_day_goes_by(redis: Redis) -> None:
     """Calls that run are of yesterday, and those of today are counted from none on."""
     redis.delete(ACCOUNT_CALLS)
@@ -293,6 +278,27 @@ def claims_end(redis: Redis) -> None:
         if isinstance(record.get("dying"), dict):
             record["dying"]["till"] = 1
             redis.hset(KEYS.wait_inflight, call_id, json.dumps(record))
+
+
+def _no_account_has_more_calls_than_its_quota(redis: Redis, seen: Snapshot) -> None:
+    """Each that runs is counted, once for each account in it."""
+    pipeline = redis.pipeline(transaction=False)
+    pipeline.hgetall(ACCOUNT_QUOTAS)
+    pipeline.hgetall(ACCOUNT_CALLS)
+    pipeline.time()
+    allowed, calls, (seconds, _) = pipeline.execute()
+    today_us = seconds // DAY_SECONDS * DAY_SECONDS * 1_000_000
+    charged = [
+        (number_and_account(record["n"])[1], lead_of(call_id))
+        for call_id, record in seen.flying.items()
+        if record.get("quota") and int(record["granted"]) >= today_us
+    ]
+    assert len(set(charged)) == len(charged), "a call is counted twice for an account"
+    running = Counter(str(account) for account, _ in charged)
+    used = {account: int(each) for account, each in calls.items()}
+    for account in {*used, *running}:
+        most = int(allowed.get(account, used.get(account, 0)))
+        assert running[account] <= used.get(account, 0) <= most, (account, used, allowed, running)
 
 
 def _limits_hold(seen: Snapshot, rules: Rules) -> None:

@@ -136,6 +136,8 @@ async def test_where_its_turn_comes_it_makes_way_for_those_behind_it(
 
     assert [each.request.number for each in (second, third)] == ["N-b", "LAST"]
     assert [number for number, _ in await due_of(redis)] == ["N-c@shop", "N-d@shop"]
+    record = json.loads(await redis.hget(KEYS.wait_requests, "N-c@shop"))
+    assert (record["state"], record.get("position")) == ("later", None)
 
 
 async def test_on_the_next_day_those_go_first_who_came_first(

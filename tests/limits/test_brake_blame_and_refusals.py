@@ -289,6 +289,18 @@ async def test_nobody_dies_for_a_request_that_was_cancelled(worker: Worker, redi
     assert json.loads(await redis.hget(KEYS.wait_requests, "N001") or "")["ids"] == 1
 
 
+async def test_who_is_given_up_without_a_call_is_found_by_the_parcel(
+    worker: Worker, redis: Redis
+) -> None:
+    await refused_for_a_day(worker, redis, await worker.granted("N001"))
+    (call,) = await dying(worker)
+    await redis.delete(f"{KEYS.history}usps:N001")
+
+    await worker.finish(call, GIVEN_UP)
+
+    assert await redis.zrange(f"{KEYS.history}usps:N001", 0, -1) == list(call.operations)
+
+
 async def test_only_those_are_named_who_die(worker: Worker, redis: Redis) -> None:
     await refused_for_a_day(worker, redis, await worker.granted("N001", id="op-1"))
     await worker.parked("N001")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -226,6 +227,34 @@ async def test_requests_without_an_id_are_cancelled_by_the_one_they_are_listed_u
     assert (await free.taken()).operations == ("op-1",)
     assert (await free.take()).calls == ()
     assert await counted(redis, "CANCELLED") == (2,)
+
+
+async def test_what_requests_without_an_id_said_is_known_after_they_waited(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    more = {"put_at": 1_790_000_000.25, "resend_of": "op-0"}
+    await busy.parked("N001", job="job-1", **more)
+
+    await free.finish(await free.taken())
+
+    told = json.loads(await redis.get(f"{KEYS.status}usps:N001:job-1") or "")
+    assert (told["put"], told["resend_of"]) == (1_790_000_000_250, "op-0")
+    assert (told["status"], told["anonymous"]) == ("SUCCESS", True)
+
+
+async def test_requests_without_an_id_are_as_old_as_they_are_beside_older_ones(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="op-1")
+    runs = json.loads(await redis.hget(KEYS.wait_inflight, call.id) or "")
+    await asyncio.sleep(0.002)
+    await worker.parked("N001")
+    (waits,) = map(json.loads, await redis.hvals(KEYS.wait_requests))
+
+    await worker.limiter.hand_back([call], 0)
+
+    (both,) = map(json.loads, await redis.hvals(KEYS.wait_requests))
+    assert both["since"] == runs["since"] < waits["since"] == both["anon"]["at"]
 
 
 async def test_the_same_id_again_is_no_other_operation(busy: Worker, redis: Redis) -> None:

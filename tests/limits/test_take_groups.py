@@ -40,6 +40,20 @@ async def test_those_next_in_line_ride_with_the_first_under_one_permit(wide: Wor
     assert alone.permit is not lead.permit
 
 
+@pytest.mark.parametrize("name", ["!relist", "N*03"])
+async def test_what_was_pushed_by_hand_and_is_no_number_does_not_ride(
+    wide: Worker, redis: Redis, name: str
+) -> None:
+    await wait(wide, "N001", "N002")
+    await redis.hset(KEYS.wait_requests, "!relist", "0")  # a sweep goes on there
+    await redis.rpush(KEYS.wait_list, name)
+
+    (lead, *_) = groups_in(await wide.take())
+
+    assert lead == ["N001", "N002"]
+    assert await redis.hget(KEYS.wait_requests, "!relist") == "0"
+
+
 async def test_a_group_has_one_lease_and_one_start_whatever_it_carries(
     wide: Worker, redis: Redis
 ) -> None:

@@ -76,13 +76,9 @@ class Window:
     def __init__(self, browser: Browser, person: Person, **how: Any) -> None:
         self.url = url = person.url
         self.complaints: list[str] = []
-        self.context: BrowserContext = browser.new_context(
-            base_url=url,
-            viewport={"width": WIDE[0], "height": WIDE[1]},
-            locale="en-GB",
-            timezone_id="Europe/Berlin",
-            **how,
-        )
+        usual = {"viewport": {"width": WIDE[0], "height": WIDE[1]}, "locale": "en-GB"}
+        usual |= {"timezone_id": "Europe/Berlin", "base_url": url}
+        self.context: BrowserContext = browser.new_context(**usual | how)
         self.context.set_default_timeout(PATIENCE_MS)
         self.context.add_init_script(REPORT)
         self.context.on("request", lambda request: self._look_at(request.url))

@@ -15,9 +15,16 @@ from pages_ground import Person, Service
 from service.http.exchange import Problem
 from service.web import visitors
 from service.web.assets import FILES, STATIC, address
+from tracking.request import Account
 
 ELSEWHERE = {"src", "href", "action", "srcset", "data", "poster", "hx-get", "hx-post"}
 """Attributes by which a page loads something, or leads somewhere."""
+
+
+@pytest.fixture(scope="module")
+def more_settings() -> dict[str, str]:
+    """With keys, so that nothing but the pages themselves looks where a form comes from."""
+    return {"TRACKER_HTTP__REQUIRE_KEY": "true"}
 
 
 def test_each_page_forbids_browsers_all_that_is_not_ours(owner: Person) -> None:
@@ -164,6 +171,18 @@ def test_every_control_of_a_page_has_a_name(owner: Person) -> None:
     assert len(tree.findall(".//h1")) == 1
     assert tree.get("lang") == "en"
     assert re.fullmatch(r"[^·]+ · Courier tracking", tree.findtext(".//title"))
+
+
+def test_a_user_of_a_suspended_account_is_told_why_and_may_leave(service: Service) -> None:
+    service.command("account", "add", "closed")
+    closed = service.person("owner", Account("closed"))
+    service.command("account", "suspend", "closed", "--reason", "unpaid")
+
+    shown = closed.get("/settings/alerts")
+
+    assert shown.status == 403
+    assert "the account closed is suspended: unpaid" in shown.words
+    assert closed.submit(shown, "/logout").path.startswith("/login")
 
 
 def test_without_a_user_the_pages_tell_how_to_make_the_first(service: Service) -> None:

@@ -123,6 +123,20 @@ def test_the_overview_says_what_needs_attention_first(owner: Person) -> None:
     assert owner.get("/overview/attention", If_None_Match=shown.headers["ETag"]).status == 304
 
 
+def test_the_overview_leads_to_the_dead_letters_of_the_last_day(
+    service: Service, owner: Person
+) -> None:
+    record_dead(service, "new")
+    record_dead(service, "old", at=dt.datetime.now(dt.UTC) - dt.timedelta(days=2))
+
+    shown = owner.get("/")
+    (link,) = shown.tree.xpath("//a[starts-with(@href, '/dead?since=')]/@href")
+
+    assert "Dead letters 1" in shown.words
+    assert names(owner.get(link)) == ["/dead/records/new"]
+    service.stores.dead.delete_many({})
+
+
 def test_lines_and_workers_are_listed_as_they_are_now(owner: Person) -> None:
     lines, workers, one = (owner.get(path) for path in ("/lines", "/workers", USPS))
 

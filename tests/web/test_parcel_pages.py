@@ -109,6 +109,7 @@ def test_a_number_of_one_courier_is_added_and_its_page_says_where_it_waits(membe
     assert "no worker has taken it yet" in added.words
     [events] = added.tree.xpath("//@sse-connect")
     assert _begins(member, events).startswith("retry:")
+    assert member.ask("HEAD", events, None, {}).headers["Content-Type"] == "text/event-stream"
     fragment = member.get(f"/parcels/ups/{UPS}/now?{urlsplit(added.path).query}")
     assert "no worker has taken it yet" in fragment.words
 

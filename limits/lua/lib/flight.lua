@@ -19,7 +19,8 @@ end
 -- at: µs, of the start; lead: of its group, or nil. Returns the record as it is to be written.
 local function flown(number, record, at, lead)
   local waited = not record.n and record.listed and rest_of(number, record)
-  record.state, record.position = nil, nil
+  if record.state then record.state = nil end
+  record.position = nil
   record.n, record.at, record.granted, record.lead = number, digits(at), digits(now), lead
   if waited then move_rest(waited, rest_of(number, record)) end
   return cjson.encode(record)

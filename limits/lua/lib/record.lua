@@ -165,11 +165,12 @@ local function join(record, request)
     record.ids = (record.ids or 0) + 1
     record.tills = record.tills or request.till ~= nil or nil
   elseif not record.anon then
-    local at = record.since ~= now_ms and now_ms or nil
-    record.anon = {
-      id = request.job, at = at, age = request.age, till = request.till, auto = request.auto, put = request.put,
-      resend_of = request.resend_of,
-    }
+    local anon = { id = request.job, auto = request.auto }
+    if record.since ~= now_ms then anon.at = now_ms end
+    if request.age or request.till or request.put or request.resend_of then
+      anon.age, anon.till, anon.put, anon.resend_of = request.age, request.till, request.put, request.resend_of
+    end
+    record.anon = anon
   else
     local anon = record.anon
     if anon.id == request.job or anon.last == request.job then return end
@@ -180,7 +181,7 @@ local function join(record, request)
   end
   if request.given then record.given = record.given or request.given end
   if request.trace then record.trace = request.trace end
-  record.alone = record.alone or request.alone
+  if request.alone then record.alone = true end
   take_fields(record, request)
 end
 
@@ -296,7 +297,8 @@ do
   function end_where(number, record, verdict, ends)
     local named = record.newest or record.listed
     if named and not end_named(number, record, verdict, ends) then return false end
-    if not named or record.ids == 0 then record.ids, record.todo = nil, nil end
+    local counted = record.ids or record.todo
+    if counted and (not named or record.ids == 0) then record.ids, record.todo = nil, nil end
     local anon = record.anon
     if anon and ends(came_at(record), anon.age, anon.till, anon.auto) then
       end_anonymous(number, record, verdict)

@@ -198,7 +198,8 @@ do
 end
 
 local function put_tail(number, record)
-  record.state, record.position = nil, push_last(list_of(record), number)
+  if record.state then record.state = nil end
+  record.position = push_last(list_of(record), number)
   write_record(REQUESTS, number, record)
   mark_busy()
 end
@@ -242,7 +243,7 @@ do
 
   function put_later(number, record, due_ms)
     record = with_parked(number, record)
-    record.state = 'later'
+    record.state, record.position = 'later', nil
     write_record(REQUESTS, number, record)
     change_later('ZADD', LATER, due_ms, number)
     mark_busy()

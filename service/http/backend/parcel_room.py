@@ -11,10 +11,10 @@ MongoDB is away all is taken.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from service.http.backend.keyring import Keyring
 from service.operator.put import Sendable
@@ -27,6 +27,9 @@ from tracking.request import Account, account_and_id
 
 LET_IN_SECONDS = 3_600.0
 
+AGAIN_SECONDS = 5.0
+"""How long a MongoDB that was away is not asked: posts would wait for it one after the other."""
+
 
 class ParcelRoom:
     """For one event loop."""
@@ -36,6 +39,7 @@ class ParcelRoom:
         self._clock = clock
         self._let_in: defaultdict[Account, dict[str, float]] = defaultdict(dict)
         """The `_id`s of parcels that were let in and may not be in MongoDB yet, and when."""
+        self._asks_again_at = -math.inf
         self._turns: defaultdict[Account, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def insist(self, requests: Sequence[Sendable]) -> None:
@@ -47,9 +51,13 @@ class ParcelRoom:
         if most is None:
             return
         asked = {document_id(f"{each.slug}:{each.number}", account) for each in requests}
-        with suppress(ResultsDown):
-            async with self._turns[account]:
+        async with self._turns[account]:
+            if self._clock() < self._asks_again_at:
+                return
+            try:
                 await self._let(account, asked, most)
+            except ResultsDown:
+                self._asks_again_at = self._clock() + AGAIN_SECONDS
 
     async def _let(self, account: Account, asked: set[str], most: int) -> None:
         now, let_in = self._clock(), self._let_in[account]

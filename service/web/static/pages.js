@@ -39,3 +39,13 @@ document.addEventListener("submit", (event) => {
   const why = event.target.dataset.confirm;
   if (why && !window.confirm(why)) event.preventDefault();
 });
+
+// What somebody has chosen is not swapped for a suggestion that comes later.
+document.addEventListener("change", (event) => {
+  if (event.target.closest("[data-suggested]")) event.target.dataset.chosen = "";
+});
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { target } = event.detail;
+  if (target.hasAttribute("data-suggested") && target.querySelector("[data-chosen]"))
+    event.detail.shouldSwap = false;
+});

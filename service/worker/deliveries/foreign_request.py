@@ -58,6 +58,9 @@ _ID = r"^[0-9a-f]{32}\Z"
 TCHAR = r"[!#$%&'*+.^_`|~0-9A-Za-z-]"
 """A character of a method and of a header's name; RFC 9110 calls it so."""
 
+FIELD_LINE = re.compile(rf"{TCHAR}+: [\x01-\t\x0b\x0c\x0e-\xff]*")
+"""A header as it is sent: what two lines would be is none."""
+
 METHOD_MOST = 32
 """Characters of a method."""
 

@@ -27,7 +27,12 @@ from collections.abc import Iterator, Mapping
 from yarl import URL
 
 from limits.admin.operations import iso
-from service.worker.deliveries.foreign_request import END_AT_A_HOP, TCHAR, ForeignRequest
+from service.worker.deliveries.foreign_request import (
+    END_AT_A_HOP,
+    FIELD_LINE,
+    TCHAR,
+    ForeignRequest,
+)
 
 _OF_THE_HOP = END_AT_A_HOP | {"host", "content-length"}
 
@@ -35,7 +40,6 @@ _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 """Methods without a length where there is no body (RFC 9110, 8.6)."""
 
 _REQUEST_LINE = re.compile(rf"{TCHAR}+ /[!-~\x80-\xff]* HTTP/1\.1")
-_FIELD_LINE = re.compile(rf"{TCHAR}+: [^\r\n\x00]*")
 
 
 def headers_about(
@@ -61,7 +65,7 @@ def head_of(foreign: ForeignRequest, url: URL, added: Mapping[str, str]) -> byte
         lines.append(f"Content-Length: {len(foreign.body)}")
     lines += [f"{name}: {value}" for name, value in added.items()]
     first = f"{method} {target} HTTP/1.1"
-    is_one = _REQUEST_LINE.fullmatch(first) and all(map(_FIELD_LINE.fullmatch, lines))
+    is_one = _REQUEST_LINE.fullmatch(first) and all(map(FIELD_LINE.fullmatch, lines))
     if not (is_one and foreign.target.startswith("/")):
         raise ValueError("a relayed request has a head that no request can have")
     head = [first, f"Host: {url.host_port_subcomponent}", *lines, "\r\n"]

@@ -225,20 +225,21 @@ class Balance:
 async def balance(redis: Redis, known: Iterable[Line] = ()) -> Balance:
     """Read what there is at one instant, in one transaction. Raises LimitsDown."""
     with redis_asked():
-        lines, asked = {*known}, set[Line]()
+        asked, busy = set[Line](), {*known, *await busy_lines(redis)}
         told: list[str | None] = []
         fields: dict[str, str] = {}
-        lines |= await busy_lines(redis)
-        while not asked or lines - asked:
-            # A line that got busy meanwhile may have what others have lost.
-            asked |= lines
+        while True:
+            asked |= busy
             pipeline = redis.pipeline(transaction=True)
             pipeline.hgetall(keys.OPERATIONS)
             pipeline.smembers(keys.LINES)
             for line in asked:
                 pipeline.hget(keys.of_line(line).counts, "open")
-            fields, busy, *told = await pipeline.execute()
-            lines = set(map(Line, busy)) or asked
+            fields, names, *told = await pipeline.execute()
+            busy = set(map(Line, names))
+            # A line that got busy meanwhile may have what was admitted meanwhile.
+            if busy <= asked:
+                break
     since, _, before = fields.get(SINCE, "").partition(" ")
     return Balance(
         since=int(since) if since else None,

@@ -121,7 +121,7 @@ class LineRecord:
                 self._running.setdefault(call_id, sent)
             if len(self._running) > min(rules.concurrent, self.worst.at_once):
                 self._land(sent, rules)
-            # One that ended at once ran too, though its end is told in the same ms.
+            # One that ended at once ran too, though its end is of the same ms.
             self.worst.at_once = max(self.worst.at_once, len(self._running), 1)
             if len(self._running) > rules.concurrent:
                 yield sent, CONCURRENCY

@@ -36,18 +36,28 @@ def _figures(each: Any) -> tuple[int, ...]:
 
 
 def _show(found: proof.Proof) -> None:
-    told, counted = found.measured, found.balance
+    told = found.measured
     say(f"calls since {moment(found.measured_since)}, measured for {span(told.seconds)}")
     rows = [(slug, *map("{:,}".format, _figures(each))) for slug, each in found.couriers]
     table(_CALLS, rows)
     say(f"violations: {found.violations:,}, judged for {span(told.judged_seconds)}")
     say("")
-    say(f"requests with an id since {moment(found.counted_since) or 'no worker counts yet'}")
+    _show_requests(found)
+    say(f"waiting longest: {span(found.oldest_seconds) or 'nobody waits'}")
+    if found.quotas:
+        say("")
+        rows = [(e.slug, e.per, f"{e.used:,}", f"{e.allowed:,}") for e in found.quotas]
+        table(("quota of", "per", "used", "allowed"), rows)
+
+
+def _show_requests(found: proof.Proof) -> None:
+    counted = found.balance
+    if found.counted_since is None:
+        say("requests are not counted yet: no worker of this version has run")
+        return
+    say(f"requests with an id since {moment(found.counted_since)}")
     ended = ", ".join(f"{count:,} {state}" for state, count in counted.ended.items())
     say(f"{counted.before:,} open then + {counted.admitted:,} admitted = {ended} ended")
     say(f"  + {counted.open:,} open; missing: {counted.missing:,}")
     refused = ", ".join(f"{count:,} {why}" for why, count in counted.refused.items())
     say(f"refused, and never admitted: {refused}")
-    say(f"waiting longest: {span(found.oldest_seconds) or 'nobody waits'}")
-    for each in found.quotas:
-        say(f"quota of {each.slug}: {each.used:,} of {each.allowed:,} this {each.per}")

@@ -19,7 +19,6 @@ from service.operator.connections import Collections, in_thread
 from service.operator.look import AtWork, Lines, LineSnapshot, Tubes, at_work
 from service.operator.parcels import Counts, Today, counts_of, today_of
 from service.operator.producer import Producer
-from service.operator.proof import Proof, members, proof_in, public_key, signed
 from service.operator.quotas import Uses, quotas_of
 from service.operator.statistics import Statistics, call_rates, statistics_in
 from tracking.errors import StoreError
@@ -36,9 +35,6 @@ PATIENCE_SECONDS = 1.0
 
 SPAN_SECONDS = 10.0
 """How long statistics serve: the shortest span that is counted."""
-
-PROOF_SECONDS = 5.0
-"""How long a proof serves: everybody may ask, and what was measured is written every 10 s."""
 
 RATES_SECONDS = 60.0
 RATES_LAST_SECONDS = 4 * 3_600
@@ -152,23 +148,6 @@ class Board:
         """Read statistics of one slug, or ("") of all, and one of the LASTS."""
         ask = partial(statistics_in, self.operators.view, self.stores, slug, LASTS[last])
         return await self._kept.get((slug, last), SPAN_SECONDS, ask)
-
-    async def proof(self) -> Proof:
-        """Read the proof of the last day."""
-        ask = partial(proof_in, self.operators.view, self.catalogue.slugs)
-        return await self._kept.get("proof", PROOF_SECONDS, ask)
-
-    async def signed_proof(self) -> Mapping[str, Any]:
-        """Sign it; the same figures for as long."""
-        said = members(await self.proof())
-        return await self._kept.get(
-            ("signed", said["at"]), PROOF_SECONDS, partial(in_thread, signed, self.stores, said)
-        )
-
-    async def proof_key(self) -> str:
-        """Give the key that checks that signature."""
-        ask = partial(in_thread, public_key, self.stores)
-        return await self._kept.get("proof key", PROOF_SECONDS, ask)
 
     async def concerns(self) -> list[Concern]:
         """List what needs attention, what stops most first; of servers that are away, only that."""

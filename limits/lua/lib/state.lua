@@ -103,11 +103,11 @@ do
 
   -- Once, at the end of the script.
   function write_tallies()
-    if ends.SUCCESS then call('INCRBY', 'tracking:stats:successes', ends.SUCCESS) end
-    if ends.ERROR then call('INCRBY', 'tracking:stats:errors', ends.ERROR) end
     for what, by in pairs(balance) do
       redis.pcall('HINCRBY', 'tracking:stats:operations', what, by)
     end
+    if ends.SUCCESS then call('INCRBY', 'tracking:stats:successes', ends.SUCCESS) end
+    if ends.ERROR then call('INCRBY', 'tracking:stats:errors', ends.ERROR) end
     if not next(all) then return end
     local seconds = math.floor(now_ms / 1000)
     local begins = seconds - seconds % 600

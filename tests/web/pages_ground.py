@@ -28,11 +28,12 @@ from devstack.process import Process
 from devstack.servers import free_port
 from service.config.load import load
 from service.config.schema import Config
-from service.operator.accounts import NotDone, add_account
+from service.operator.accounts import add_account
 from service.operator.audit import Operator
 from service.operator.connections import Collections, collections_of
 from service.operator.sessions import open_session_of
 from service.operator.users import Role, User, add_user, find_user
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,7 +194,7 @@ class Service:
 
     def command(self, *words: str) -> str:
         """Run a verb of the command line with the same settings; what it prints."""
-        command = [sys.executable, ROOT / "worker.py", *words]
+        command = [sys.executable, str(ROOT / "worker.py"), *words]
         done = run_to_end(command, {**os.environ, **self.settings})
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

@@ -66,11 +66,14 @@ tracking:defects:<job>        string defects that came up over a job     24 h af
 tracking:secret               string names jobs without id, seals ids   never
 tracking:stats:successes      string operations that ended in SUCCESS   never
 tracking:stats:errors         string operations that ended in ERROR     never
+tracking:stats:operations     hash   admitted, ended by state, refused   never
 tracking:stats:slugs          set    slugs of which something is below  never
 tracking:stats:made           string until when longer spans are made   never
 tracking:stats1:<t>           hash   field → times: 10 s, all slugs     1 h after its last new field
 tracking:stats2:<slug>:<t>    hash   10 min; without <slug> all slugs   1 week after the same
 tracking:stats3:<slug>:<t>    hash   1 day; without <slug> all slugs    8 days after the last sum
+tracking:worst:<t>            hash   line → what was measured, worst,    26 h after its last change
+                                     in the hour; # → of the judge
 ============================= ====== ================================== ===========================
 """
 
@@ -127,6 +130,7 @@ HISTORY = "tracking:operations:"
 DEFECTS = "tracking:defects:"
 
 SUCCESSES, ERRORS = "tracking:stats:successes", "tracking:stats:errors"
+OPERATIONS = "tracking:stats:operations"
 TALLIED_SLUGS, SPANS_MADE = "tracking:stats:slugs", "tracking:stats:made"
 
 
@@ -185,6 +189,11 @@ def of_line(line: Line) -> LineKeys:
 def status(operation: str) -> str:
     """What became of one operation."""
     return f"{STATUS}{operation}"
+
+
+def worst(at: int) -> str:
+    """Name the hash of what was measured of calls in the hour from then (Unix seconds)."""
+    return f"tracking:worst:{at}"
 
 
 def planner(line: str) -> str:

@@ -24,6 +24,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
@@ -57,10 +58,36 @@ Entry = tuple[int, str]
 is the sends that were reported, as JSON [start id, µs, …], or the id of a call that ended."""
 
 
+@dataclass(slots=True)
+class Worst:
+    """The worst that was measured of a line in some time.
+
+    `per_second`: the most starts in any second; `at_once`: the most calls at any instant; `starts`:
+    all of them; `broken`: violations. The rules allowed `rate` and `concurrent`, at most.
+    """
+
+    per_second: int = 0
+    at_once: int = 0
+    starts: int = 0
+    broken: int = 0
+    rate: int = 0
+    concurrent: int = 0
+
+    def join(self, other: Worst) -> None:
+        """Add what was measured at another time."""
+        self.per_second = max(self.per_second, other.per_second)
+        self.at_once = max(self.at_once, other.at_once)
+        self.starts += other.starts
+        self.broken += other.broken
+        self.rate = max(self.rate, other.rate)
+        self.concurrent = max(self.concurrent, other.concurrent)
+
+
 class LineRecord:
     """The measured starts and ends of one line. Times are in µs of Redis' clock."""
 
     def __init__(self) -> None:
+        self.worst = Worst()
         self._sends: dict[str, int] = {}
         self._ends: dict[str, int] = {}
         self._running: dict[str, int] = {}
@@ -84,14 +111,18 @@ class LineRecord:
             while self._last and self._last[0] <= sent - MICRO:
                 self._last.popleft()
             self._last.append(sent)
+            self.worst.starts += 1
+            self.worst.per_second = max(self.worst.per_second, len(self._last))
             if len(self._last) > rules.per_second:
                 yield sent, RATE
             # Further requests of a call, with a # in their ids, run in its slot.
             call_id = start_id.partition("#")[0]
             if self._ends.get(call_id, sent + 1) > sent:
                 self._running.setdefault(call_id, sent)
-            if len(self._running) > rules.concurrent:
+            if len(self._running) > min(rules.concurrent, self.worst.at_once):
                 self._land(sent, rules)
+            # One that ended at once ran too, though its end is of the same ms.
+            self.worst.at_once = max(self.worst.at_once, len(self._running), 1)
             if len(self._running) > rules.concurrent:
                 yield sent, CONCURRENCY
         self._judged = max(self._judged, until)
@@ -116,26 +147,29 @@ class Violations:
         self, rules_of: RulesOf, exempt_us: int = EXEMPT_US, revisions: RuleBook | None = None
     ) -> None:
         self.revisions = revisions
+        self.worst: dict[Line, Worst] = {}
+        """Of lines that started calls, since somebody took it."""
         self._exempt_us = exempt_us
         self.counts: dict[tuple[Line, str], int] = {}
         self._rules_of = rules_of
         self._lines: dict[Line, LineRecord] = {}
-        self._epoch = ""
-        self._looked = 0
-        self._exempt_until = 0
+        self.epoch = ""
+        self.looked = 0
+        self.exempt_until = 0
+        """Nothing is counted that was before, as the rules of then are not known."""
 
     def note(self, now_us: int, epoch: str, entries: Sequence[Entry]) -> None:
         """Judge what is old enough; `entries` are all since the last time, the oldest first.
 
         `epoch` is another one after a loss of state, and after a change of the rules.
         """
-        stepped = now_us < self._looked or any(ms > now_us // 1000 + STEP_MS for ms, _ in entries)
-        is_new = epoch != self._epoch or stepped
+        stepped = now_us < self.looked or any(ms > now_us // 1000 + STEP_MS for ms, _ in entries)
+        is_new = epoch != self.epoch or stepped
         if is_new:
-            self._epoch, self._exempt_until = epoch, now_us + self._exempt_us
-        if is_new or now_us - self._looked > GAP_US:
+            self.epoch, self.exempt_until = epoch, now_us + self._exempt_us
+        if is_new or now_us - self.looked > GAP_US:
             self._lines = {}
-        self._looked = now_us
+        self.looked = now_us
         for ms, text in entries:
             words = text.split(" ")
             for name, what in zip(words[::2], words[1::2], strict=True):
@@ -144,8 +178,15 @@ class Violations:
         for line, record in self._lines.items():
             for limit in (RATE, CONCURRENCY):
                 self.counts.setdefault((line, limit), 0)
-            for at, limit in record.judge(now_us - LAG_US, self._rules_of(line)):
-                self.counts[line, limit] += at > self._exempt_until
+            rules = self._rules_of(line)
+            for at, limit in record.judge(now_us - LAG_US, rules):
+                counted = at > self.exempt_until
+                self.counts[line, limit] += counted
+                record.worst.broken += counted
+            if record.worst.starts:
+                record.worst.rate, record.worst.concurrent = rules.per_second, rules.concurrent
+                self.worst.setdefault(line, Worst()).join(record.worst)
+                record.worst = Worst()
 
 
 async def look(redis: Redis, violations: Violations, after: str) -> str:

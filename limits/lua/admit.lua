@@ -12,8 +12,8 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: digits, quiet_until
          memory: count_open, drop_ended, waits
-         state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in, status, tally,
-           tally_call
+         state: account_for, anonymous_id, elsewhere, move, new_operation, note_account, operation_in, status,
+           tally, tally_call
          record: fresh, join, read_record, serves, supersede, wait_again, waiting_record, write_record
          quotas: quota_ends
          lanes: opening
@@ -71,7 +71,10 @@ end
 -- good as new.
 local function is_carried(operation, record)
   if record then return true end
-  if operation.status == 'WAITING' or operation.status == 'RUNNING' then count_open(operation, -1) end
+  if operation.status == 'WAITING' or operation.status == 'RUNNING' then
+    count_open(operation, -1)
+    account_for('admitted', -1)
+  end
   return false
 end
 

@@ -237,6 +237,7 @@ class Web(Section, frozen=True):
     sign_up_calls_a_day: Count = 1_000
     sign_up_parcels: Count = 1_000
     sign_up_requests_a_minute: Count = 300
+    public_proof: bool = False
 
 
 class Allowed(Section, frozen=True):

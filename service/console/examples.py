@@ -124,6 +124,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "list": Usage(("list --tag Exception --age 2d", "list --search order-1042 --json")),
         "events": Usage(("events usps --status ERROR", "events --json")),
         "stats": Usage(("stats usps --last 24h",), "nothing happened in that time"),
+        "proof": Usage(("proof", "proof --json"), "a limit was broken, or a request is missing"),
         "dead list": Usage(("dead list --slug usps --reason courier_down",)),
         "dead show": Usage(("dead show RECORD",), _FOUND),
         "dead kick": Usage(("dead kick --reason courier_down --yes",), _SOME),

@@ -44,6 +44,7 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "cancel": "Cancel requests that wait; calls that run already are not cut off.",
         "resend": "Ask again, now, for requests that are dead or have ended: each as a new "
         "request.",
+        "proof": "Prove that limits are kept and no request is lost, by what was measured.",
         "pause": "Pause a courier: nobody calls it, and its requests wait.",
         "resume": "Let a courier that is paused be called again, at once.",
         "limits": "Show or change a courier's limits while workers run.",

@@ -157,7 +157,7 @@ class Frame:
         template: str,
         compute: Callable[[web.Request, Visitor], Awaitable[Mapping[str, Any]]],
         *,
-        scope: Scope = Scope.READ,
+        scope: Scope | None = Scope.READ,
         operators: bool = False,
     ) -> Page:
         """Make a fragment that an open page asks for again and again.

@@ -29,6 +29,7 @@ from service.web.lines import LinePages
 from service.web.overview import Overview
 from service.web.parcel import OneParcel
 from service.web.parcels import Parcels
+from service.web.proof import ProofPages
 from service.web.service_edits import ServiceEdits
 from service.web.services import SERVICES, ServicePages
 from service.web.settings import Settings
@@ -62,7 +63,9 @@ def wanted(config: Config, listen: str) -> bool:
 @contextlib.asynccontextmanager
 async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     """Open all pages for the `with` block."""
-    frame = Frame(Visitors(backing.config, backing.operations.stored.stores), ENTRIES)
+    public = backing.config.web.public_proof
+    entries = (*ENTRIES, Entry("Proof", "/proof", operators=not public))
+    frame = Frame(Visitors(backing.config, backing.operations.stored.stores), entries)
     entrance = Entrance(frame)
     board = Board(backing)
     pages = [*Overview(frame, board).pages(), *entrance.pages()]
@@ -71,6 +74,7 @@ async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     pages += [*LinePages(frame, board).pages(), *WorkerPages(frame, board).pages()]
     pages += [*DeadPages(frame, board).pages(), *StatisticsPages(frame, board).pages()]
     pages += AccountPages(frame, board).pages()
+    pages += ProofPages(frame, board, public=public).pages()
     pages += [*Parcels(frame, backing).pages(), *Imports(frame, backing).pages()]
     pages += OneParcel(frame, backing).pages()
     services = Services(backing.config, backing.operations.stored.stores)

@@ -18,7 +18,7 @@ from service.console.parser import VerbParser, parser  # noqa: E402 - the same
 GROUPS = {
     "Processes": ("run", "api", "ingest", "demo"),
     "Requests": ("put", "show", "detect", "cancel", "resend", "dead", "recover", "reparse"),
-    "Couriers and workers": ("info", "stats", "pause", "resume", "limits"),
+    "Couriers and workers": ("info", "stats", "proof", "pause", "resume", "limits"),
     "Accounts": ("account", "key", "user"),
     "Webhooks and the relay": ("service", "delivery", "inbox"),
     "What is kept": ("list", "events", "forget", "purge"),

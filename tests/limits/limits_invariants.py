@@ -18,6 +18,7 @@ from limits.keys import (
     ACCOUNTS,
     EVENTS,
     MEASURED,
+    OPERATIONS,
     REVISION,
     TO_ARCHIVE,
     write_setback,
@@ -63,6 +64,7 @@ NEVER_EXPIRES = {
     ACCOUNTS,
     ACCOUNT_QUOTAS,
     "tracking:stats:successes",
+    "tracking:stats:operations",
     "tracking:stats:errors",
     "tracking:stats:slugs",
     "tracking:stats:made",
@@ -391,6 +393,9 @@ def _operations_hang_on_one_record(redis: Redis, seen: Snapshot) -> None:
     open_now = {name for name, each in told.items() if each["status"] not in ENDS}
     counts = redis.hgetall(KEYS.counts)
     assert int(counts.get("open", 0)) == len(open_now)
+    told_of = {name: int(count) for name, count in redis.hgetall(OPERATIONS).items()}
+    ended = sum(told_of.get(end, 0) for end in ENDS)
+    assert told_of.get("admitted", 0) == ended + len(open_now)
     assert int(counts.get("open_automatic", 0)) == sum("auto" in told[each] for each in open_now)
     known = _statuses(redis, redis.keys(f"{KEYS.status}*"))
     left = {name for name, each in known.items() if each["status"] not in ENDS} - open_now

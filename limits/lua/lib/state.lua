@@ -34,14 +34,18 @@ Their fields count
                         idle (their operations had all ended)
   merged                requests without an id beyond the first of their operation
   full, too_late, id_reused      requests that were refused
+
+For a proof (limits/admin/proof.py) it adds up for ever, over all lines, in tracking:stats:operations: of
+operations with an id how many were admitted and how many ended in each state, and the refused requests.
 ]]
-local tally, tally_end, tally_call, call_is_over, write_tallies
+local tally, tally_end, tally_call, call_is_over, account_for, write_tallies
 do
   local HOUR_MS, WEEK_MS = 3600000, 604800000
   local BOUNDS = {
     100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 300000, 900000, 3600000, 21600000, 86400000,
   }
-  local slugs, all, ends, took = {}, {}, {}, nil
+  local REFUSALS = { full = true, too_late = true, id_reused = true }
+  local slugs, all, ends, balance, took = {}, {}, {}, {}, nil
 
   local function bound(ms)
     for _, most in ipairs(BOUNDS) do
@@ -50,9 +54,15 @@ do
     return 'more'
   end
 
+  -- Counts for the proof that operations are as many as were admitted.
+  function account_for(what, by)
+    balance[what] = (balance[what] or 0) + by
+  end
+
   -- Counts what happened to requests of this line's courier.
   function tally(what, by)
     if not rules.counted then return end
+    if REFUSALS[what] and rules.operations then account_for(what, 1) end
     local here = slugs[slug]
     if not here then
       here = {}
@@ -93,6 +103,9 @@ do
 
   -- Once, at the end of the script.
   function write_tallies()
+    for what, by in pairs(balance) do
+      redis.pcall('HINCRBY', 'tracking:stats:operations', what, by)
+    end
     if ends.SUCCESS then call('INCRBY', 'tracking:stats:successes', ends.SUCCESS) end
     if ends.ERROR then call('INCRBY', 'tracking:stats:errors', ends.ERROR) end
     if not next(all) then return end
@@ -310,8 +323,12 @@ do
     set_status(id, written(operation, verdict.state, verdict), true)
     -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status.
     redis.pcall('XADD', EVENTS, '*', verdict.state, id)
-    if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then
+    if operation.anonymous then return end
+    account_for(verdict.state, 1)
+    if was == 'WAITING' or was == 'RUNNING' then
       count_open(operation, -1)
+    else
+      account_for('admitted', 1)
     end
   end
 
@@ -329,6 +346,7 @@ do
     set_status(id, written(operation, state, verdict))
     if was ~= 'RUNNING' and was ~= 'WAITING' and not operation.anonymous then
       count_open(operation, 1)
+      account_for('admitted', 1)
     end
   end
 

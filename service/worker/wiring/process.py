@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from redis.asyncio import Redis
 
+from limits.admin.proof import Judge
 from limits.archive import ToArchive
 from limits.connect import open_redis
 from limits.ends import EndStream
-from service.config.domain import courier_settings, redis_address
+from limits.rules import RuleBook
+from service.config.domain import courier_settings, redis_address, rules_for
 from service.config.machine import calm_the_collector
 from service.config.schema import Config, silence_seconds
 from service.observe.background import Background
@@ -27,6 +29,7 @@ from service.worker.deliveries.operation_ends import Drains, OperationEnds
 from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.connection import SELDOM_MS, Store
 from service.worker.results.database import names_of
+from service.worker.results.limit_changes import read_rules
 from service.worker.tubes.payload import Resolve
 from service.worker.tubes.put_servers import Putter
 from service.worker.upkeep.archiver import Archiver, Ears, Telling
@@ -116,10 +119,19 @@ async def live(config: Config, beat: Beat) -> int:
         background.start("lost records", lost.run)
         asked = Asked(store, redis, services, lambda: archiver.works)
         start_looking_after(background, config, asked)
+        background.start("judge", _judge(config, redis, store).run)
         calm_the_collector()
         await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
         background.retire()
     return UNFIT if background.unfit.is_set() else 0
+
+
+def _judge(config: Config, redis: Redis, store: Store) -> Judge:
+    """Make what judges calls: here, as in a worker it would take from calls."""
+    # It asks several times, and must hear the same then.
+    plain_of = functools.cache(functools.partial(rules_for, config))
+    read = functools.partial(store.on_reader, read_rules, store.limits, store.accounts)
+    return Judge(redis, RuleBook(plain_of, read), secrets.token_hex(8))
 
 
 def _names_of_couriers(config: Config) -> Resolve:

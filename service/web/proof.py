@@ -1,0 +1,73 @@
+"""The proof, for strangers too where `[web] public_proof` says so: a page, its JSON and its key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from service.operator.connections import in_thread
+from service.operator.keys import Scope
+from service.operator.proof import Proof, members, proof_in, public_key, signed
+from service.web.board import Board, Kept
+from service.web.frame import Frame, Page
+from service.web.visitors import Visitor
+
+PROOF_SECONDS = 5.0
+"""How long a proof serves: everybody may ask, and what was measured is written every 10 s."""
+
+
+class ProofPages:
+    """The proof in three forms, without a name of an account, a number or a destination."""
+
+    def __init__(self, frame: Frame, board: Board, *, public: bool) -> None:
+        self._frame = frame
+        self._board = board
+        self._kept = Kept()
+        self._scope = None if public else Scope.READ
+        self._operators = not public
+
+    def pages(self) -> list[Page]:
+        """Name them."""
+        scope, operators = self._scope, self._operators
+        return [
+            Page("GET", "/proof", self._show, scope, operators),
+            Page("GET", "/proof.json", self._json, scope, operators),
+            Page("GET", "/proof.key", self._key, scope, operators),
+            self._frame.live(
+                "/proof/now", "proof/now.html", self._now, scope=scope, operators=operators
+            ),
+        ]
+
+    async def _show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Show it. Raises StoreError."""
+        values = await self._now(request, visitor)
+        return self._frame.render(request, visitor, "proof/proof.html", **values)
+
+    async def _now(self, _: web.Request, __: Visitor) -> Mapping[str, Any]:
+        found = await self._proof()
+        return {"found": found, "calls": found.measured, "operations": found.balance}
+
+    async def _json(self, _: web.Request, __: Visitor) -> web.StreamResponse:
+        """Give it to machines. Raises StoreError."""
+        text = json.dumps(await self._signed(), indent=1)
+        return web.Response(text=f"{text}\n", content_type="application/json")
+
+    async def _key(self, _: web.Request, __: Visitor) -> web.StreamResponse:
+        """Give the key that checks its signature. Raises StoreError."""
+        ask = partial(in_thread, public_key, self._board.stores)
+        text = await self._kept.get("key", PROOF_SECONDS, ask)
+        return web.Response(text=text, content_type="text/plain")
+
+    async def _proof(self) -> Proof:
+        ask = partial(proof_in, self._board.operators.view, self._board.catalogue.slugs)
+        return await self._kept.get("proof", PROOF_SECONDS, ask)
+
+    async def _signed(self) -> Mapping[str, Any]:
+        """Sign it: the same figures for as long."""
+        said = members(await self._proof())
+        ask = partial(in_thread, signed, self._board.stores, said)
+        return await self._kept.get("signed", PROOF_SECONDS, ask)

@@ -94,8 +94,11 @@ class Twins:
         reply = self._redis.zadd(key, scores, xx=xx)
         return self._both(reply, "ZADD", key, *["XX"][: int(xx)], str(score), member)
 
-    def hset(self, key: str, field: str, value: str) -> Any:
-        return self._both(self._redis.hset(key, field, value), "HSET", key, field, value)
+    def hset(self, key: str, field: str, value: str | int) -> Any:
+        return self._both(self._redis.hset(key, field, value), "HSET", key, field, str(value))
+
+    def hdel(self, key: str, *fields: str) -> Any:
+        return self._both(self._redis.hdel(key, *fields), "HDEL", key, *fields)
 
     def eval(self, text: str, count: int, *values: Any) -> Any:
         self._keep_off_the_edges()

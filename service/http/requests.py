@@ -24,10 +24,12 @@ from service.operator.put import (
     Posted,
     PostedRequest,
     Refusal,
+    Row,
     SeenIds,
     Sendable,
     jobs_of_posted,
 )
+from service.operator.tables import BadTable, csv_rows
 from tracking.errors import SpoolDown
 from tracking.request import Account, account_and_id, operation_id
 
@@ -40,6 +42,7 @@ IN_HAND_MOST = 4 << 20
 NAMED_MOST = 100
 """Requests that a problem names."""
 
+TABLE = "text/csv"
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 _encode = msgspec.json.Encoder().encode
 _JSON = {"Content-Type": JSON}
@@ -92,7 +95,7 @@ class Requests:
     def routes(self) -> list[Route]:
         """Name it."""
         about = About(
-            "Take requests: one, several as an array, or a line of JSON for each.",
+            "Take requests: one, several as an array, a line of JSON for each, or a table.",
             Scope.INGEST,
             {202: (Taken, ManyTaken)},
             refusals=(409,),
@@ -101,7 +104,7 @@ class Requests:
                 Parameter("Idempotency-Key", IDEMPOTENCY_KEY, "header"),
             ),
             body=PostedRequest | list[PostedRequest],
-            takes=(JSON, *LINES),
+            takes=(JSON, *LINES, TABLE),
         )
         return [Route("POST", "/v1/requests", self.post, about)]
 
@@ -110,10 +113,10 @@ class Requests:
         account = self._callers.account(request, Scope.INGEST)
         self._door.insist_on_pace()
         skip_bad = flag(request, "skip_bad")
-        lines = insist_on_json(request, *LINES) in LINES
+        form = insist_on_json(request, *LINES, TABLE)
         body = await body_of(request)
         with self._room(len(body)):  # only now: who sends slowly keeps nobody out
-            posted, many = _posted(request, body, self._callers, lines=lines)
+            posted, many = _posted(request, body, self._callers, form)
             good, refused, ignored = self._judged(request, posted, account)
             if refused and (not skip_bad or not good):
                 raise _refused(refused, many=many)
@@ -151,12 +154,14 @@ class Requests:
 
 
 def _posted(
-    request: web.Request, body: bytes, callers: Callers, *, lines: bool
+    request: web.Request, body: bytes, callers: Callers, form: str
 ) -> tuple[Sequence[object], bool]:
     """Read the requests of a body, and whether it may hold several. Raises Problem."""
     key = request.headers.get("Idempotency-Key")
-    if lines:
+    if form in LINES:
         posted: Sequence[object] = [line for line in body.splitlines() if line.strip()]
+    elif form == TABLE:
+        posted = _rows(body)
     else:
         read = json_of(body)
         if not isinstance(read, list):
@@ -174,6 +179,17 @@ def _posted(
         why = f"{len(posted)} requests: send {REQUESTS_MOST} at most"
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
     return posted, True
+
+
+def _rows(body: bytes) -> Sequence[Row]:
+    """Read a table of requests. Raises Problem."""
+    try:
+        lines = iter(body.decode("utf-8-sig").splitlines(keepends=True))
+        return list(csv_rows(lines, "the body", has_slug=True))
+    except UnicodeDecodeError as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "the table is not UTF-8") from error
+    except BadTable as error:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}", reason="bad_table") from error
 
 
 def _with_id(read: object, key: str) -> object:

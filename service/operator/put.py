@@ -281,8 +281,8 @@ def jobs_of_posted(
     """Make a job of each request that a program posted, or a refusal.
 
     A request without a slug is for the one courier that has such numbers. A request that is bytes
-    is a line of JSON that nobody has read yet. The ids of sendables are those of operations, with
-    their account.
+    is a line of JSON that nobody has read yet; it may be the row of a table. The ids of sendables
+    are those of operations, with their account.
     """
     fresh = _fresh_ids(len(posted))
     maker = _JobMaker(couriers, fresh, account, traceparent_of(traceparent), seen)
@@ -290,7 +290,7 @@ def jobs_of_posted(
     refused: list[Refusal] = []
     for index, each in enumerate(posted):
         try:
-            payload = read_posted(each) if isinstance(each, bytes) else each
+            payload = _payload(each)
             members = _kept(payload, maker.ignored)
             if "slug" not in members and isinstance(members.get("number"), str):
                 members["slug"] = couriers.likeliest(members["number"])
@@ -298,6 +298,15 @@ def jobs_of_posted(
         except MalformedJob as error:
             refused.append(Refusal(index, error.reason, error.detail))
     return Posted(good, refused, [_ignored(name) for name in sorted(maker.ignored)])
+
+
+def _payload(posted: object) -> object:
+    """Read a request of any form. Raises MalformedJob."""
+    if isinstance(posted, bytes):
+        return read_posted(posted)
+    if isinstance(posted, Row):
+        return {name: value for name, value in _members_of(posted.texts).items() if value != ""}
+    return posted
 
 
 def _ignored(name: str) -> Ignored:

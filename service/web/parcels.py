@@ -15,7 +15,7 @@ from service.http.exchange import REQUEST_ID, Problem, finish
 from service.http.parcels import ListedParcels
 from service.http.reading import read_query
 from service.http.serve import Backing
-from service.operator.catalogue import Catalogue, Sign
+from service.operator.catalogue import Sign
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.parcels import (
@@ -143,13 +143,9 @@ class Parcels:
         posted = await request.post()
         given = {name: text.strip() for name, text in posted.items() if isinstance(text, str)}
         members = {name: given[name] for name in ("number", "slug", *FIELDS) if given.get(name)}
-        if "slug" not in members:
-            sure = _sure(self._catalogue, members.get("number", ""))
-            if not sure:
-                why = "choose the courier: this number alone does not say which one"
-                return self._form(request, visitor, given, HTTPStatus.UNPROCESSABLE_ENTITY, why)
-            members["slug"] = sure
         try:
+            if "slug" not in members:
+                members["slug"] = self._catalogue.likeliest(members.get("number", ""))
             put = job_of(members, self._catalogue, visitor.account)
         except MalformedJob as error:
             status = HTTPStatus.UNPROCESSABLE_ENTITY
@@ -191,15 +187,6 @@ class Parcels:
 def address(slug: str, number: str) -> str:
     """Write the path of a parcel's page."""
     return f"/parcels/{part(slug)}/{part(number)}"
-
-
-def _sure(catalogue: Catalogue, number: str) -> str:
-    """Find the only courier to which a number is sure to belong; "" where there is none."""
-    try:
-        found = [each.slug for each in catalogue.candidates(number) if each.sign <= Sign.FORM]
-    except MalformedJob:
-        return ""
-    return found[0] if len(found) == 1 else ""
 
 
 def _given(request: web.Request) -> dict[str, str]:

@@ -90,7 +90,7 @@ async def test_without_a_slug_the_one_courier_is_found_that_has_such_numbers(
     assert taken["slug"] == "usps"
     assert [each["slug"] for each in payloads(beanstalkd)] == ["usps"]
     assert several["reason"] == nobody["reason"] == "no_slug"
-    assert "name the courier as `slug`: it may be of " in several["detail"]
+    assert "name the courier (`slug`): it may be of " in several["detail"]
     assert "no courier's numbers look like this one" in nobody["detail"]
 
 
@@ -113,6 +113,21 @@ async def test_several_are_taken_in_their_order(
     taken = (await response.json())["requests"]
     assert taken == [{**each, "spooled": False} for each in several]
     assert [each["id"] for each in payloads(beanstalkd)] == [each["id"] for each in several]
+
+
+async def test_a_table_is_taken_as_its_rows_say(client: Client, beanstalkd: Server) -> None:
+    table = b"number;slug;id;max age\n" + USPS["number"].encode() + b";;row-1;60\n12;usps;;\n"
+    kind = {"Content_Type": "text/csv"}
+
+    response = await post(client, table, "?skip_bad=1", **kind)
+
+    said = await response.json()
+    assert (response.status, [each["slug"] for each in said["requests"]]) == (202, ["usps"])
+    assert [(each["index"], each["reason"]) for each in said["left_out"]] == [(1, "bad_number")]
+    assert payloads(beanstalkd) == [USPS | {"id": "row-1", "max_age": 60.0}]
+    bad = await refused(await post(client, b"number,colour\n1,red\n", **kind), 422)
+    assert bad["reason"] == "bad_table"
+    assert "'colour' is not a known field" in bad["detail"]
 
 
 async def test_an_array_of_one_is_answered_as_an_array(client: Client) -> None:

@@ -89,7 +89,7 @@ class Window:
         self.page: Page = self.context.new_page()
 
     def open(self, path: str) -> Page:
-        """Open a page of ours."""
+        """Open one of our pages."""
         self.page.goto(path)
         return self.page
 

@@ -193,7 +193,7 @@ class Service:
 
     def command(self, *words: str) -> str:
         """Run a verb of the command line with the same settings; what it prints."""
-        command = [sys.executable, ROOT / "worker.py", *words]
+        command = [sys.executable, str(ROOT / "worker.py"), *words]
         done = run_to_end(command, {**os.environ, **self.settings})
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

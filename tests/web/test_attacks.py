@@ -15,10 +15,11 @@ import pytest
 from browser_ground import NARROW, WIDE, window
 from crawl import Walk, matches, path_in, walk
 from pages_ground import ACME, Person, Service
-from planted import MARKUP, plant, secret_of
+from planted import plant, secret_of
 from playwright.sync_api import Browser
 
 from devstack.process import Process
+from devstack.site.shapes.parcel import MARKUP
 from service.config.schema import Config
 from service.http.backend.door import open_door
 from service.http.backend.operations import open_operations

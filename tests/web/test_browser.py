@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -48,7 +49,7 @@ class Mailbox:
     async def handle_DATA(  # noqa: N802 - the library's name
         self, _: SMTP, __: Session, envelope: Envelope
     ) -> str:
-        self.mails.append((envelope.rcpt_tos[0], bytes(envelope.content or b"").decode()))
+        self.mails.append((envelope.rcpt_tos[0], (envelope.original_content or b"").decode()))
         return "250 OK"
 
     def link_to(self, email: str) -> str:
@@ -57,7 +58,8 @@ class Mailbox:
         while not (found := [text for whom, text in self.mails if whom == email]):
             assert time.monotonic() < deadline, f"a mail to {email}"
             time.sleep(0.1)
-        return urlsplit(re.findall(r"https?://\S+", found[-1].replace("=\r\n", ""))[0]).path
+        link: str = re.findall(r"https?://\S+", found[-1].replace("=\r\n", ""))[0]
+        return urlsplit(link).path
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +241,12 @@ def test_dead_letters_are_counted_and_then_put_again_in_bulk(
     for number in range(DEAD):
         parcel = {"slug": SLUG, "number": f"AB2{number:06}"}
         body = json.dumps({"type": "requests_flow", "payload": parcel})
-        record = {"operations": [], "reason": "courier_down", "detail": "503", "body": body}
+        record: dict[str, Any] = {
+            "operations": [],
+            "reason": "courier_down",
+            "detail": "503",
+            "body": body,
+        }
         record |= {"_id": f"dead-{number}", "server": None, "job": None, "at": NOW}
         service.stores.dead.insert_one(parcel | record)
 

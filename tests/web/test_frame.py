@@ -187,7 +187,7 @@ def test_a_user_of_a_suspended_account_is_told_why_and_may_leave(service: Servic
 
 def test_without_a_user_the_pages_tell_how_to_make_the_first(service: Service) -> None:
     assert service.without_users.status == 503
-    assert "python worker.py user add --first" in service.without_users.words
+    assert "user add --first" in service.without_users.words
 
 
 def test_what_is_done_is_said_once_and_by_nobody_elses_words(acme: Person) -> None:

@@ -55,7 +55,8 @@ def _component(name: str, version: str, marker: str) -> dict[str, Any]:
         said = metadata(name)
     except PackageNotFoundError:
         return found
-    licence = said.get("License-Expression") or (said.get("License") or "").partition("\n")[0]
+    named = [said[key] for key in ("License-Expression", "License") if said[key]]
+    licence = named[0].partition("\n")[0] if named else ""
     return found | ({"licenses": _licences(licence)} if licence else {})
 
 

@@ -107,6 +107,13 @@ def test_every_setting_that_a_page_names_exists(page: Path) -> None:
     assert wrong == []
 
 
+def test_every_variable_that_a_page_sets_is_a_setting(page: Path) -> None:
+    named = re.findall(r"\bTRACKER_([A-Z]+)__([A-Z_]+?)(?:_FILE)?=", _text(page))
+
+    wrong = [path for path in named if kind_at(tuple(map(str.lower, path))) is None]
+    assert [path for path in wrong if path[0] != "COURIERS"] == []
+
+
 def _written(value: object) -> str:
     """A value as TOML has it."""
     if isinstance(value, bool):

@@ -31,7 +31,6 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING, ReturnDocument
 from pymongo.collection import Collection
 
-from service.operator.accounts import NotDone
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.worker.deliveries.body import KEEP_DAYS
@@ -49,6 +48,7 @@ from service.worker.deliveries.service import Format, ServiceState, ServiceType
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
 from service.worker.results.document import stored_now
+from tracking.errors import NotDone
 from tracking.request import Account, account_and_id
 
 __all__ = ["Delivery", "DeliveryState", "EventName"]

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.config.schema import Config
-from service.operator.accounts import NotDone, add_account, insist_on
+from service.operator.accounts import add_account, insist_on
 from service.operator.audit import Operator, Via, recorded
 from service.operator.connections import Collections
 from service.operator.keys import digest
@@ -34,6 +34,7 @@ from service.operator.sessions import any_user
 from service.operator.users import Role, User, add_user, email_of, find_user, new_user, set_password
 from service.worker.deliveries.mail import LINKS, write_mail
 from service.worker.results.database import Document
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 FIRST_MINUTES = 30

@@ -30,7 +30,7 @@ from limits.rules import Rules
 from limits.workers import LIVES_SECONDS
 from service import PROGRAM
 from service.config.schema import Config
-from service.operator.accounts import NotDone, NotNow, insist_on
+from service.operator.accounts import insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, redis_of
 from service.operator.relays import new_ingest, seal, test_event
@@ -65,7 +65,7 @@ from service.worker.results.database import (
 )
 from service.worker.results.document import stored_now
 from service.worker.results.limit_changes import note_change
-from tracking.errors import LimitsBroken, LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown, NotDone, NotNow
 from tracking.line import DELIVERY, Line
 from tracking.request import NAME, Account
 

@@ -110,7 +110,7 @@ def worker_rows(workers: Sequence[LiveWorker]) -> list[list[str]]:
 
 
 def _state(of: LiveWorker) -> str:
-    """A worker that ends by itself takes its name out of the register; one that is killed cannot."""
+    """Say what is wrong: one that ends by itself takes its name out, one that is killed cannot."""
     return "killed" if of.gone else of.trouble
 
 

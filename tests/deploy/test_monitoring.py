@@ -140,7 +140,11 @@ def test_each_alert_is_seen_to_fire_in_the_rules_test() -> None:
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
 @pytest.mark.parametrize(
     "command",
-    [("check", "config", "prometheus.yml"), ("test", "rules", "prometheus-rules-test.yml")],
+    [
+        ("check", "config", "prometheus.yml"),
+        ("check", "config", "--agent", "prometheus-doors.yml"),
+        ("test", "rules", "prometheus-rules-test.yml"),
+    ],
 )
 def test_promtool_finds_nothing_wrong(command: tuple[str, ...]) -> None:
     done = subprocess.run(

@@ -26,7 +26,7 @@ SERVED = {
 OF_PROMETHEUS = {"up"}
 LABELS_OF_PROMETHEUS = {"job", "instance"}
 LANGUAGE = {
-    *("sum", "max", "min", "avg", "count", "topk", "by", "on", "unless", "or", "vector"),
+    *("sum", "max", "min", "avg", "count", "topk", "by", "on", "unless", "or", "offset", "vector"),
     *("rate", "increase", "avg_over_time", "min_over_time", "histogram_quantile"),
 }
 

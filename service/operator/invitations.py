@@ -32,7 +32,7 @@ from service.operator.passwords import insist_on_strength
 from service.operator.quotas import Quota, set_quotas
 from service.operator.sessions import any_user
 from service.operator.users import Role, User, add_user, email_of, find_user, new_user, set_password
-from service.worker.deliveries.mail import LINKS, write_mail
+from service.worker.deliveries.mail import LINKS, MailText, write_mail
 from service.worker.results.database import Document
 from tracking.errors import NotDone
 from tracking.request import MAIN, Account
@@ -212,7 +212,7 @@ def mail_link(
         "If you do not expect this mail, ignore it: nothing happens then.\n"
     )
     name = f"{LINKS}{digest(token)[:24]}"
-    write_mail(stores.mails, name, email, _SUBJECTS[purpose], text)
+    write_mail(stores.mails, name, email, MailText(_SUBJECTS[purpose], text))
 
 
 def address_of(config: Config, token: str) -> str:

@@ -20,18 +20,20 @@ CMD ["-l", "0.0.0.0", "-p", "11300", "-b", "/data", "-f", "0", "-z", "1310720"]
 
 
 FROM python:${PYTHON}-slim-${DEBIAN} AS build
+# Where it will be: scripts of an environment name the path of their Python.
+WORKDIR /app
 COPY requirements.txt ./
 # Hashes for every file, and wheels only: no set-up script of a dependency runs here.
-RUN python -m venv /venv \
- && /venv/bin/pip install --no-cache-dir --disable-pip-version-check \
+RUN python -m venv .venv \
+ && .venv/bin/pip install --no-cache-dir --disable-pip-version-check \
       --require-hashes --only-binary :all: -r requirements.txt
 
 
 FROM python:${PYTHON}-slim-${DEBIAN} AS worker
-ENV PATH=/venv/bin:$PATH \
+ENV PATH=/app/.venv/bin:$PATH \
     PYTHONUNBUFFERED=1
 WORKDIR /app
-COPY --from=build /venv /venv
+COPY --from=build /app/.venv .venv
 COPY worker.py config.toml ./
 COPY tracking/ tracking/
 COPY couriers/ couriers/
@@ -40,7 +42,10 @@ COPY service/ service/
 # A new named volume takes over owner and mode, so a door can write its spool there.
 RUN install --directory --owner=10001 --group=10001 --mode=0700 /spool
 # Compiled here, because the container's root is read-only; readable whatever the builder's umask.
-RUN chmod -R a+rX . && python -m compileall -q .
+# The environment is as pip left it: to touch its files would store each of them twice.
+RUN chmod -R a+rX worker.py config.toml tracking couriers limits service \
+ && python -m compileall -q worker.py tracking couriers limits service \
+ && install --mode=0755 service/console/tracker.sh .venv/bin/tracker
 ENV PYTHONDONTWRITEBYTECODE=1
 # By number: Kubernetes' runAsNonRoot cannot judge a name.
 USER 10001:10001
@@ -49,3 +54,13 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=10s --start-period=30s --retries=3 \
   CMD ["python", "worker.py", "check", "--worker"]
 CMD ["python", "worker.py", "run"]
+# At the end, so that another commit builds no layer again. `make image` fills them in.
+ARG VERSION=unknown
+ARG REVISION=unknown
+ARG CREATED=unknown
+LABEL org.opencontainers.image.title="courier-tracking" \
+      org.opencontainers.image.description="Tracks parcels through couriers' APIs within exact limits" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"

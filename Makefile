@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := .devstack/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check prove bench cast chaos simulate follow mutants fuzz pictures stack lock clean
+.PHONY: help setup demo test check prove bench cast chaos simulate follow mutants fuzz pictures stack docs image sbom lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,8 +82,31 @@ pictures: $(READY) ## draw the pictures of the pages in docs/pictures, with Chro
 stack: $(READY) ## run the real servers and the courier site until Ctrl-C
 	@exec $(BIN)/python -m devstack --end-with $$PPID
 
+DOCS := .devstack/docs
+PAGES := README.md CHANGELOG.md CONTRIBUTING.md LICENSE config.toml docker-compose.yml Dockerfile docs examples
+docs: $(DOCS)/.ready ## write the pages as a site in .devstack/docs/site, and fail on a dead link (opens without a server)
+	@rm -rf $(DOCS)/pages && mkdir $(DOCS)/pages && ln -s $(PAGES:%=../../../%) $(DOCS)/pages
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo "Written: $(DOCS)/site/index.html"
+
+IMAGE := courier-tracking/worker
+VERSION = $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproject.toml)
+image: ## build the image with its version, commit and date as labels (docker)
+	@command -v docker >/dev/null || { \
+	  echo "There is no docker here: https://docs.docker.com/engine/install/ says how to install it." >&2; exit 1; }
+	@docker info >/dev/null 2>&1 || { \
+	  echo "docker is here, and its daemon does not answer: start it, or ask for a place in the group docker." >&2; \
+	  exit 1; }
+	@docker build --target worker --tag $(IMAGE):$(VERSION) --tag $(IMAGE):latest --build-arg VERSION=$(VERSION) \
+	  --build-arg REVISION=$$(git describe --always --dirty --abbrev=40 --exclude '*') \
+	  --build-arg CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) .
+
+SBOM ?= sbom.cdx.json
+sbom: $(READY) ## write what the image is made of (CycloneDX; SBOM=sbom.cdx.json)
+	@$(BIN)/python -m devstack.sbom > $(SBOM)
+
 lock: $(UV) ## lock the dependencies again (make lock LOCK=--upgrade for newer ones)
-	@for name in requirements requirements-dev; do \
+	@for name in requirements requirements-dev requirements-docs; do \
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --custom-compile-command 'make lock' $(LOCK) $$name.in -o $$name.txt || exit 1; \
 	done
@@ -106,6 +129,13 @@ $(READY): requirements-dev.txt service/console/tracker.sh
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir \
 	  --require-hashes --only-binary :all: -r requirements-dev.txt
 	@install -m 755 service/console/tracker.sh $(BIN)/tracker
+	@touch $@
+
+# What draws the pages stays out of the environment that tests run in.
+$(DOCS)/.ready: requirements-docs.txt
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir \
+	  --require-hashes --only-binary :all: -r $<
 	@touch $@
 
 # Only `lock` needs uv, so it stays out of the environment that tests run in.

@@ -33,11 +33,13 @@ NEVER = -1
 class LiveWorker(WorkerInfo):
     """A worker process that was heard of, and how many calls it has in flight.
 
-    `heard`: its last sign, Unix time in seconds by Redis' clock.
+    `heard`: its last sign, Unix time in seconds by Redis' clock. `gone`: it was killed on the
+    machine on which this is asked; who asks elsewhere sees it until it is forgotten.
     """
 
     calls: int = 0
     heard: float = field(default=0.0, compare=False)
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
         LiveWorker(
             calls=calls[token],
             heard=each["until_ms"] / 1000 - LIVES_SECONDS,
+            gone=is_gone(json.dumps(each)),
             **{name: each[name] for name in names & each.keys()},
         )
         for token, each in found.items()

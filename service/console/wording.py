@@ -104,9 +104,14 @@ def _until(view: LineSnapshot) -> str:
 def worker_rows(workers: Sequence[LiveWorker]) -> list[list[str]]:
     """Word each worker process as a row."""
     return [
-        [each.host, str(each.pid), each.version, moment(each.since), str(each.calls), each.trouble]
+        [each.host, str(each.pid), each.version, moment(each.since), str(each.calls), _state(each)]
         for each in workers
     ]
+
+
+def _state(of: LiveWorker) -> str:
+    """Say what is wrong: one that ends by itself takes its name out, one that is killed cannot."""
+    return "killed" if of.gone else of.trouble
 
 
 def worker_words(workers: Sequence[LiveWorker]) -> str:

@@ -141,37 +141,44 @@ KEYS_MOST = 1_000
 @dataclass(slots=True)
 class _Window:
     ends: float
-    seen: int = 0
+    written: set[int] = field(default_factory=set)
+    """The lines that passed, each by all of its fields; at most BURST."""
+    left_out: int = 0
 
 
 @dataclass(slots=True)
 class Throttle:
-    """Lets `BURST` equal lines pass per `WINDOW_SECONDS`; the next to pass counts the others.
+    """Lets `BURST` lines of a kind pass per `WINDOW_SECONDS`, and each of them once.
 
-    Lines are equal when event, slug, server and error are: the number makes no difference.
+    Lines are of a kind when event, slug, server and error are the same: the number makes no
+    difference. The next line of the kind to pass tells how many were left out.
     """
 
     clock: Callable[[], float] = time.monotonic
     _windows: dict[tuple[object, ...], _Window] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Count the different lines that are remembered; at most KEYS_MOST."""
+        """Count the kinds of lines that are remembered; at most KEYS_MOST."""
         return len(self._windows)
 
     def passes(self, fields: Mapping[str, Any]) -> int | None:
-        """Tell how many equal lines were left out before this one; None: leave this one out too."""
+        """Tell how many lines of its kind were left out before; None: leave this one out too."""
         key = (
             fields.get("event"), fields.get("slug"), fields.get("server"), str(fields.get("error")),
         )  # fmt: skip
+        text = hash(tuple((name, str(value)) for name, value in fields.items()))
         now = self.clock()
         window = self._windows.get(key)
+        left_out = window.left_out if window else 0
         if window is None or now >= window.ends:
-            left_out = max(0, window.seen - BURST) if window else 0
             self._make_room(now)
-            self._windows[key] = _Window(now + WINDOW_SECONDS, 1)
-            return left_out
-        window.seen += 1
-        return 0 if window.seen <= BURST else None
+            window = self._windows[key] = _Window(now + WINDOW_SECONDS)
+        elif text in window.written or len(window.written) >= BURST:
+            window.left_out += 1
+            return None
+        window.written.add(text)
+        window.left_out = 0
+        return left_out
 
     def _make_room(self, now: float) -> None:
         if len(self._windows) < KEYS_MOST:

@@ -221,7 +221,7 @@ def _check(database: sqlite3.Connection) -> None:
 def unfit(path: Path, mounts: Path = MOUNTS) -> str:
     """Say why the spool must not lie at `path`, and what to do; "" where it may."""
     folder = path.parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112 - of a folder that may not be read pathlib raises
         return f"there is no folder {folder}: make it, or set ingest.spool to another path"
     kind = _file_system(folder, mounts)
     if kind in MEMORY:
@@ -231,6 +231,19 @@ def unfit(path: Path, mounts: Path = MOUNTS) -> str:
     if kind in NETWORK:
         why = "SQLite's log needs a disk of this machine"
         return f"{folder} is on {kind}, but {why}: set ingest.spool to a path on one"
+    return _kept_from(path)
+
+
+def _kept_from(path: Path) -> str:
+    """Say what of the spool this user may not write; "" where nothing is."""
+    needed = [
+        path.parent,
+        *(path.with_name(path.name + end) for end in ("", "-wal", "-shm", ".lock")),
+    ]
+    for each in needed:
+        if each.exists() and not os.access(each, os.R_OK | os.W_OK):
+            who = f"the user {os.getuid()}, which runs this, may not write {each}"
+            return f"{who}: give it that right (chown), or set ingest.spool to another path"
     return ""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from devstack.kinds import REDIS, Durability
 from service.config.address import is_loopback
@@ -18,8 +19,11 @@ from service.console.parser import parser
 from service.worker.deliveries.foreign_request import JOB_MOST
 
 ROOT = Path(__file__).parents[2]
+MONITORING = ROOT / "examples" / "monitoring"
 Fill = Callable[[dict[str, str]], dict[str, Any]]
-SERVICES = ("beanstalkd", "redis", "mongo", "worker", "ingest")
+DOORS = ("ingest", "api")
+WATCHERS = ("prometheus", "prometheus-doors", "alertmanager", "grafana")
+SERVICES = ("beanstalkd", "redis", "mongo", "worker", *DOORS, *WATCHERS)
 STORES = SERVICES[:3]
 UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -27,6 +31,11 @@ UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 def _bytes(text: str) -> int:
     number, unit = re.fullmatch(r"(\d+)([kmg])b?", text).groups()  # type: ignore[union-attr]
     return int(number) * UNITS[unit]
+
+
+def _example(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((MONITORING / f"{name}.yml").read_text("utf-8"))
+    return loaded
 
 
 def _pairs(command: list[str]) -> list[tuple[str, str]]:
@@ -138,22 +147,29 @@ def test_the_worker_is_pointed_at_the_stores_of_this_file(fill: Fill) -> None:
     assert (mongo.username, mongo.password) == ("tracker", "cd34")
 
 
-def test_the_door_is_reached_from_this_host_only_and_reaches_beanstalkd_there(fill: Fill) -> None:
+@pytest.mark.parametrize("door", DOORS)
+def test_a_door_is_reached_from_this_host_only_and_reaches_its_servers_there(
+    fill: Fill, door: str
+) -> None:
     variables = {"REDIS_PASSWORD": "ab12", "MONGODB_PASSWORD": "cd34", "BEANSTALKD_PORT": "11301"}
     services = fill(variables)["services"]
-    environment = services["ingest"]["environment"]
+    environment = services[door]["environment"]
+    redis = urlsplit(environment.get("TRACKER_REDIS__URL", "redis://:ab12@127.0.0.1:6379"))
 
-    assert services["ingest"]["network_mode"] == "host"
-    assert is_loopback(environment["TRACKER_INGEST__LISTEN"])
+    assert services[door]["network_mode"] == "host"
+    assert is_loopback(environment[f"TRACKER_{door.upper()}__LISTEN"])
+    assert services["redis"]["ports"] == [f"{redis.hostname}:{redis.port}:6379"]
+    assert redis.password == "ab12"  # noqa: S105 - that of the test
     [server] = json.loads(environment["TRACKER_BEANSTALKD__SERVERS"])
     assert services["beanstalkd"]["ports"][0].startswith(f"{server}:")
-    assert "depends_on" not in services["ingest"], "it takes requests while all others are away"
+    assert "depends_on" not in services[door], "it takes requests while all others are away"
 
 
+@pytest.mark.parametrize("door", DOORS)
 def test_the_spool_outlives_its_container_on_a_volume_that_its_user_may_write(
-    compose: dict[str, Any], stages: dict[str, Any]
+    compose: dict[str, Any], stages: dict[str, Any], door: str
 ) -> None:
-    ingest = compose["services"]["ingest"]
+    ingest = compose["services"][door]
     mounted = dict(each.split(":")[:2][::-1] for each in ingest["volumes"])
     folder = str(Path(ingest["environment"]["TRACKER_INGEST__SPOOL"]).parent)
     user, _, group = stages["worker"].all("USER")[-1].partition(":")
@@ -163,11 +179,13 @@ def test_the_spool_outlives_its_container_on_a_volume_that_its_user_may_write(
     assert {f"--owner={user}", f"--group={group}"} <= set(made.split())
 
 
-def test_what_the_door_runs_is_a_verb_of_the_image(
-    compose: dict[str, Any], stages: dict[str, Any]
+@pytest.mark.parametrize("door", DOORS)
+def test_what_a_door_runs_is_a_verb_of_the_image(
+    compose: dict[str, Any], stages: dict[str, Any], door: str
 ) -> None:
-    program, script, verb = compose["services"]["ingest"]["command"]
+    program, script, verb = compose["services"][door]["command"]
 
+    assert verb == door
     assert json.loads(stages["worker"].all("CMD")[-1])[:2] == [program, script]
     parser().parse_args([verb])
 
@@ -230,4 +248,92 @@ def test_no_container_runs_as_root(
 def test_an_image_from_elsewhere_names_its_version(compose: dict[str, Any], service: str) -> None:
     options = compose["services"][service]
     if "build" not in options:
-        assert re.search(r":\d", options["image"])
+        assert re.search(r":v?\d", options["image"])
+
+
+@pytest.mark.parametrize("service", WATCHERS)
+def test_who_watches_is_started_only_when_asked_for(compose: dict[str, Any], service: str) -> None:
+    asked = [name for name, each in compose["services"].items() if "profiles" in each]
+
+    assert compose["services"][service]["profiles"] == ["monitoring"]
+    assert asked == list(WATCHERS)
+
+
+@pytest.mark.parametrize("service", WATCHERS)
+def test_who_watches_is_reached_from_this_host_only_and_keeps_what_it_saw(
+    filled: dict[str, Any], service: str
+) -> None:
+    options = filled["services"][service]
+    volume = options["volumes"][-1].partition(":")[0]
+    listens = [word.partition("=")[2] for word in options.get("command", ())]
+
+    assert volume in filled["volumes"]
+    assert all(port.startswith("127.0.0.1:") for port in options.get("ports", ()))
+    assert "ports" in options or "127.0.0.1:9091" in listens
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_file_that_is_mounted_exists(compose: dict[str, Any], service: str) -> None:
+    sources = [each.partition(":")[0] for each in compose["services"][service].get("volumes", ())]
+
+    assert [each for each in sources if each[0] == "." and not (ROOT / each).is_file()] == []
+
+
+def test_prometheus_asks_the_workers_and_the_doors_where_they_are(filled: dict[str, Any]) -> None:
+    services, inside, at_the_doors = (
+        filled["services"],
+        _example("prometheus"),
+        _example("prometheus-doors"),
+    )
+    [workers] = inside["scrape_configs"]
+    [doors] = at_the_doors["scrape_configs"]
+    [by_name] = workers["dns_sd_configs"]
+    listens = [services[door]["environment"][f"TRACKER_{door.upper()}__LISTEN"] for door in DOORS]
+
+    assert by_name["names"] == ["worker"]
+    assert services["worker"]["environment"]["TRACKER_METRICS__LISTEN"].endswith(
+        f":{by_name['port']}"
+    )
+    assert sorted(doors["static_configs"][0]["targets"]) == sorted(listens)
+    assert services["prometheus-doors"]["network_mode"] == "host"
+    assert services["prometheus-doors"]["network_mode"] != services["prometheus"].get(
+        "network_mode"
+    )
+
+
+def test_what_the_doors_say_comes_to_the_prometheus_that_has_the_rules(
+    filled: dict[str, Any],
+) -> None:
+    prometheus = filled["services"]["prometheus"]
+    [written] = _example("prometheus-doors")["remote_write"]
+    [file] = _example("prometheus")["rule_files"]
+
+    assert "--web.enable-remote-write-receiver" in prometheus["command"]
+    assert f"{urlsplit(written['url']).netloc}:9090" == prometheus["ports"][0]
+    assert any(each.endswith(f"/etc/prometheus/{file}:ro") for each in prometheus["volumes"])
+
+
+def test_alerts_and_the_dashboard_find_the_servers_by_their_names(filled: dict[str, Any]) -> None:
+    [managers] = _example("prometheus")["alerting"]["alertmanagers"]
+    [source] = _example("grafana-datasource")["datasources"]
+    [folder] = _example("grafana-folder")["providers"]
+    services = filled["services"]
+    named = [*managers["static_configs"][0]["targets"], urlsplit(source["url"]).netloc]
+
+    for each in named:
+        name, _, port = each.partition(":")
+        assert services[name]["ports"][0].endswith(f":{port}")
+    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert Path(home).parent == Path(folder["options"]["path"])
+    assert any(each.endswith(f":{home}:ro") for each in services["grafana"]["volumes"])
+
+
+def test_alerts_go_to_a_receiver_that_there_is_and_the_examples_are_valid_yaml() -> None:
+    text = (MONITORING / "alertmanager.yml").read_text("utf-8")
+    taken = re.sub(r"^    # (?=  |\w+:)", "    ", text, flags=re.MULTILINE)
+    shipped, filled_in = yaml.safe_load(text), yaml.safe_load(taken)
+    names = [each["name"] for each in shipped["receivers"]]
+
+    assert {shipped["route"]["receiver"], shipped["route"]["routes"][0]["receiver"]} <= set(names)
+    assert shipped["receivers"] == [{"name": "people"}], "as it ships nothing leaves this machine"
+    assert set(filled_in["receivers"][0]) == {"name", "email_configs", "slack_configs"}

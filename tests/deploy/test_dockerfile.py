@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -106,7 +107,70 @@ def test_the_image_offers_no_demo_because_its_servers_are_not_there(
 
     assert offered.returncode == 0
     assert "demo" not in offered.stdout
-    assert (asked.returncode, "invalid choice: 'demo'" in asked.stderr) == (2, True)
+    assert (asked.returncode, "there is no verb 'demo'" in asked.stderr) == (2, True)
+
+
+def test_the_command_is_beside_the_python_that_the_image_finds(stages: dict[str, Any]) -> None:
+    worker = stages["worker"]
+    [home] = worker.all("WORKDIR")
+    [path] = [line for line in worker.all("ENV") if "PATH=" in line]
+    [made] = [line for line in worker.all("RUN") if "tracker.sh" in line]
+
+    # The script looks for worker.py two folders above itself.
+    assert f"PATH={home}/.venv/bin:$PATH" in path
+    assert f"--from=build {home}/.venv .venv" in worker.all("COPY")
+    assert stages["build"].all("WORKDIR") == [home], "scripts of an environment name its path"
+    assert made.endswith("service/console/tracker.sh .venv/bin/tracker")
+
+
+def test_the_command_runs_in_a_folder_that_holds_what_the_image_holds(
+    stages: dict[str, Any], tmp_path: Path
+) -> None:
+    for name in _copied(stages):
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / name)
+    command = tmp_path / ".venv" / "bin" / "tracker"
+    command.parent.mkdir(parents=True)
+    shutil.copy(tmp_path / "service" / "console" / "tracker.sh", command)
+    command.chmod(0o755)
+    # As a virtual environment's: it must be called by the path that was asked for.
+    python = command.with_name("python")
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+
+    done = subprocess.run([command, "--help"], cwd="/", capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "demo" not in done.stdout
+
+
+def test_the_image_says_its_version_commit_and_date(stages: dict[str, Any]) -> None:
+    worker = stages["worker"]
+    [labels] = worker.all("LABEL")
+    filled = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="\$\{(\w+)\}"', labels))
+    recipe = (ROOT / "Makefile").read_text("utf-8").split("\nimage: ")[1].split("\n\n")[0]
+
+    assert filled == {"version": "VERSION", "revision": "REVISION", "created": "CREATED"}
+    assert {line.partition("=")[0] for line in worker.all("ARG")} == set(filled.values())
+    assert set(re.findall(r"--build-arg (\w+)=", recipe)) == set(filled.values())
+
+
+def test_what_is_missing_to_build_the_image_is_said(tmp_path: Path) -> None:
+    make = shutil.which("make")
+    for name in ("sh", "sed"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    done = subprocess.run(
+        [str(make), "image"],
+        cwd=ROOT,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode != 0
+    assert "There is no docker here" in done.stderr
 
 
 def test_the_image_is_stopped_by_sigterm(stages: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ SERVED = {
 OF_PROMETHEUS = {"up"}
 LABELS_OF_PROMETHEUS = {"job", "instance"}
 LANGUAGE = {
-    *("sum", "max", "min", "avg", "count", "topk", "by", "on", "unless", "or", "vector"),
+    *("sum", "max", "min", "avg", "count", "topk", "by", "on", "unless", "or", "offset", "vector"),
     *("rate", "increase", "avg_over_time", "min_over_time", "histogram_quantile"),
 }
 
@@ -100,10 +100,34 @@ def test_alerts_name_events_of_the_log_that_there_are() -> None:
     assert {event for each in asked for event in each.split("|")} <= known
 
 
-def test_the_runbook_says_what_to_look_at_on_each_alert() -> None:
-    section = (ROOT / "docs" / "runbook.md").read_text().split("## Alerts")[1].split("\n## ")[0]
+def drills() -> dict[str, str]:
+    """What the runbook says of each alert, by its heading."""
+    text = (ROOT / "docs" / "runbook.md").read_text().split("\n## Alerts\n")[1].split("\n## ")[0]
+    return dict(re.findall(r"^### (\w+)\n\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL))
 
-    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [r["alert"] for r in rules()]
+
+def test_the_runbook_says_what_to_look_at_on_each_alert_and_how_to_see_it_once() -> None:
+    said = drills()
+
+    assert list(said) == [rule["alert"] for rule in rules()]
+    for text in said.values():
+        look, drill = text.strip().split("\n\n")
+        assert look
+        assert drill.startswith("Drill: ")
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_an_alert_says_what_it_means_and_leads_to_its_place_in_the_runbook(
+    rule: dict[str, Any],
+) -> None:
+    said = rule["annotations"]
+    page, _, anchor = said["runbook_url"].partition("#")
+
+    assert set(said) == {"summary", "description", "runbook_url"}
+    assert said["description"].endswith(".")
+    assert (ROOT / page).samefile(ROOT / "docs" / "runbook.md")
+    assert anchor in {name.lower() for name in drills()}
+    assert anchor == rule["alert"].lower()
 
 
 def test_each_alert_is_seen_to_fire_in_the_rules_test() -> None:
@@ -116,7 +140,11 @@ def test_each_alert_is_seen_to_fire_in_the_rules_test() -> None:
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
 @pytest.mark.parametrize(
     "command",
-    [("check", "config", "prometheus.yml"), ("test", "rules", "prometheus-rules-test.yml")],
+    [
+        ("check", "config", "prometheus.yml"),
+        ("check", "config", "--agent", "prometheus-doors.yml"),
+        ("test", "rules", "prometheus-rules-test.yml"),
+    ],
 )
 def test_promtool_finds_nothing_wrong(command: tuple[str, ...]) -> None:
     done = subprocess.run(

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from service.config.paths import is_table, kind_at
+from service.console.parser import parser
 from service.worker.tubes import envelope
 from tracking.errors import CourierError, InvalidNumber
 
 ROOT = Path(__file__).parents[2]
-COMMAND = re.compile(r"worker\.py((?: [\w.<>:/=-]+)+)")
+COMMAND = re.compile(
+    r"(?:worker\.py|\.venv/bin/tracker|(?:`|^|\$\(|exec \w+ )tracker)((?: [\w.<>:/=-]+)+)",
+    re.MULTILINE,
+)
+"""A command line as it is typed in a clone, in a container, or where `tracker` is on the path."""
+NOT_PAGES = ("config.toml", "docker-compose.yml", "examples/monitoring/prometheus.yml")
+"""What names commands to its readers and is no page."""
 SETTING = re.compile(r"`\[([a-z_.<>A-Z-]+)\] (\w+)`")
 TARGET = re.compile(r"(?:`|^)make ([a-z]+)", re.MULTILINE)
 
@@ -27,19 +34,20 @@ def _text(page: Path) -> str:
 
 @functools.cache
 def _help(*verb: str) -> str | None:
-    """What `worker.py VERB --help` prints; None when there is no such verb."""
-    done = subprocess.run(
-        [sys.executable, "worker.py", *verb, "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout if done.returncode == 0 else None
+    """What `tracker VERB --help` prints; None when there is no such verb."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            parser().parse_args([*verb, "--help"])
+        except SystemExit as ended:
+            return shown.getvalue() if not ended.code else None
+    return None
 
 
 def _is_wrong(command: str) -> bool:
-    words = command.split()
+    words = re.sub(r"^ (?:--config \S+|VERB)", "", command).split()
+    if not words or words[0] == "--help":
+        return False
     options = [word for word in words if word.startswith("--")]
     # The second word is a verb only below these, else an argument.
     verb = words[
@@ -57,6 +65,34 @@ def test_every_command_that_a_page_names_exists(page: Path) -> None:
     assert [command for command in commands if _is_wrong(command)] == []
 
 
+@pytest.mark.parametrize("file", [*NOT_PAGES, *map(str, ROOT.glob("*.service"))])
+def test_every_command_that_a_file_of_settings_names_exists(file: str) -> None:
+    commands = COMMAND.findall(_text(Path(file)))
+
+    assert [command for command in commands if _is_wrong(command)] == []
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "`.venv/bin/tracker no-such-verb`",
+        "`tracker no-such-verb`",
+        "tracker no-such-verb",
+        "docker compose exec worker tracker no-such-verb",
+        "KEY=$(tracker no-such-verb)",
+        "`python worker.py no-such-verb`",
+    ],
+)
+def test_a_command_is_seen_however_it_is_typed(typed: str) -> None:
+    assert COMMAND.findall(typed) == [" no-such-verb"]
+
+
+def test_pages_have_people_type_the_command_and_not_the_program(page: Path) -> None:
+    typed = re.findall(r"python worker\.py [a-z]", _text(page))
+
+    assert typed == [] or page.name in {"README.md", "CHANGELOG.md"}
+
+
 def test_an_unknown_command_or_option_is_noticed() -> None:
     assert not _is_wrong(" info --watch")
     assert _is_wrong(" no-such-verb")
@@ -69,6 +105,13 @@ def test_every_setting_that_a_page_names_exists(page: Path) -> None:
 
     wrong = [path for path in named if kind_at(path) is None or is_table(kind_at(path))]
     assert wrong == []
+
+
+def test_every_variable_that_a_page_sets_is_a_setting(page: Path) -> None:
+    named = re.findall(r"\bTRACKER_([A-Z]+)__([A-Z_]+?)(?:_FILE)?=", _text(page))
+
+    wrong = [path for path in named if kind_at(tuple(map(str.lower, path))) is None]
+    assert [path for path in wrong if path[0] != "COURIERS"] == []
 
 
 def _written(value: object) -> str:

@@ -258,6 +258,35 @@ def test_a_path_that_forgets_is_refused(disk: Path) -> None:
     assert "make it" in unfit(disk / "nowhere" / "spool.sqlite")
 
 
+@pytest.mark.parametrize("kept_from", ["", "spool.sqlite", "spool.sqlite-wal", "spool.sqlite.lock"])
+def test_a_path_that_its_user_may_not_write_is_refused(disk: Path, kept_from: str) -> None:
+    """Root may write everything, so somebody else looks where the tests run as root."""
+    code = """
+import os, sys
+from pathlib import Path
+from service.operator.spool import unfit
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+print(unfit(Path(sys.argv[1])))
+"""
+    folder = disk / "spool"
+    folder.mkdir()
+    disk.chmod(0o755)
+    folder.chmod(0o777)
+    barred = folder / kept_from
+    if kept_from:
+        barred.touch()
+    barred.chmod(0o555)
+    with python("-c", code, folder / "spool.sqlite") as looking:
+        assert looking.stdout is not None
+        said = looking.stdout.read()
+
+    assert f"may not write {barred}: give it that right (chown)" in said
+    folder.chmod(0o777)
+
+
 def test_a_path_on_another_machine_is_refused(disk: Path) -> None:
     number = disk.stat().st_dev
     mounts = disk / "mountinfo"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from dataclasses import asdict, replace
 
 import pytest
@@ -30,6 +33,11 @@ async def hired(hire: Hire, who: WorkerInfo, rules: Rules = FAST) -> Worker:
     return await hire(rules, Policy(who=who))
 
 
+def pid_of_one_that_ended() -> int:
+    with subprocess.Popen(["true"]) as process:
+        return process.pid
+
+
 async def silent_for(redis: Redis, ms: float) -> None:
     """Nobody was heard of for so long."""
     for key in (keys.WORKERS, keys.COURIERS):
@@ -52,6 +60,21 @@ async def test_a_worker_is_told_with_the_time_of_its_last_sign(hire: Hire, redis
 
     now = await redis_us(redis) / 1e6
     assert 9 <= now - told.heard < LIVES_SECONDS
+
+
+async def test_a_worker_that_was_killed_on_this_machine_is_told_as_gone(
+    hire: Hire, redis: Redis
+) -> None:
+    pid = pid_of_one_that_ended()
+    await hired(hire, replace(OTHER, pid=os.getpid()))
+    [(told, until_ms)] = await redis.zrange(keys.WORKERS, 0, -1, withscores=True)
+    killed = json.loads(told) | {"token": "k", "pid": pid, "since": 3_000.0}
+    await redis.zadd(keys.WORKERS, {json.dumps(killed): until_ms})
+
+    assert [(each.pid, each.gone) for each in await live(redis)] == [
+        (os.getpid(), False),
+        (pid, True),
+    ]
 
 
 async def test_each_worker_is_told_with_the_calls_that_it_has_in_flight(

@@ -231,11 +231,29 @@ def test_the_next_warning_after_the_window_tells_how_many_were_left_out() -> Non
     now = 0.0
     repeats = Throttle(clock=lambda: now)
     fields = {"event": "x", "error": "y"}
-    assert [repeats.passes(fields) for _ in range(BURST + 3)] == [0] * BURST + [None] * 3
+    passed = [repeats.passes(fields | {"number": number}) for number in range(BURST + 3)]
+    assert passed == [0] * BURST + [None] * 3
     now = WINDOW_SECONDS
     assert repeats.passes(fields) == 3
     now += WINDOW_SECONDS
     assert repeats.passes(fields) == 0
+
+
+def test_a_line_that_differs_in_nothing_is_written_once_a_minute() -> None:
+    now = 0.0
+    repeats = Throttle(clock=lambda: now)
+    fields = {"event": "keys cannot be refreshed", "error": ValueError("away")}
+    assert [repeats.passes(fields) for _ in range(12)] == [0] + [None] * 11
+    now = WINDOW_SECONDS
+    assert repeats.passes(fields) == 11
+
+
+def test_another_line_of_the_kind_tells_at_once_how_many_were_left_out() -> None:
+    repeats = Throttle(clock=lambda: 0.0)
+    for _ in range(4):
+        repeats.passes({"event": "process died", "process": 1})
+    assert repeats.passes({"event": "process died", "process": 2}) == 3
+    assert repeats.passes({"event": "process died", "process": 3}) == 0
 
 
 def test_the_memory_of_repetitions_is_bounded() -> None:

@@ -18,6 +18,8 @@ from simulated.keyspace import Entries, Hash, Items, Keyspace, Members, Refusal,
 from simulated.scripting import Scripting
 from walk import Walk
 
+from limits.keys import ACCOUNT_QUOTAS
+
 WALKS = 4 * PORTION
 COMPARED = 30 * PORTION
 """Scripts at least: some walks are drawn short."""
@@ -207,6 +209,7 @@ class TwinWalk(Walk):
         epoch = self.redis
         self.redis = Twins(epoch)  # type: ignore[assignment]
         self.redis.set("tracking:epoch", "walk 0")
+        self.redis.hset(ACCOUNT_QUOTAS, "!", 0)
 
 
 @pytest.mark.portion

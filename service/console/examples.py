@@ -63,7 +63,9 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
             ("account set acme alerts=ops@acme.example", "account set acme calls_a_day=5000")
         ),
         "account test-mail": Usage(("account test-mail acme",), "no server took the mail"),
-        "key add": Usage(("key add main --scope ingest,read",)),
+        "key add": Usage(
+            ("key add main --scope ingest,read", "key add acme --scope read --ends 90d")
+        ),
         "key list": Usage(("key list acme",)),
         "key revoke": Usage(("key revoke tk_0123456789ab",)),
         "key rotate": Usage(("key rotate tk_0123456789ab --keep 1h",)),

@@ -200,20 +200,23 @@ class Callers:
         """Raises Problem, QuotaUsedUp where it, or its account, is used too often."""
         now = self._clock()
         self.minutes.count(key.account)
+        per_second = key.per_second or self._per_second
         allowance = self._allowances.get(key.prefix)
         if allowance is None:
-            allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)
+            allowance = self._allowances[key.prefix] = Allowance(per_second, now)
         if wait := allowance.wait(now):
-            why = f"more than {self._per_second:g} requests a second with the key {key.prefix}"
+            why = f"more than {per_second:g} requests a second with the key {key.prefix}"
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": str(math.ceil(wait))})
 
     def _key(self, request: web.Request) -> Key:
         text = _text_of(request)
         found = self._keyring.find(text)
         if found is None:
-            raise _nobody(
-                f"this key is not known, or has ended: {_HOW}" if text else f"no key: {_HOW}"
-            )
+            # Only to those who have the whole key.
+            if ended := self._keyring.keys.recognize(text):
+                at = dt.datetime.fromtimestamp(ended.ends_at or 0.0, dt.UTC)
+                raise _nobody(f"the key {ended.prefix} ended at {at:%Y-%m-%dT%H:%M:%SZ}: {_HOW}")
+            raise _nobody(f"this key is not known: {_HOW}" if text else f"no key: {_HOW}")
         if (why := self._keyring.keys.suspended.get(found.account)) is not None:
             raise Problem(HTTPStatus.FORBIDDEN, suspension(found.account, why))
         if found.signing and (why := request.get(FLAW, _UNSEEN)):

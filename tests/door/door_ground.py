@@ -131,10 +131,11 @@ class FixedKeys:
         *scopes: Scope,
         ends_at: float | None = None,
         signing: Signing | None = None,
+        per_second: float | None = None,
     ) -> str:
         made = make_key()
         name = made[:PREFIX_CHARACTERS]
-        key = Key(name, Account(account), scopes, digest(made), ends_at, signing)
+        key = Key(name, Account(account), scopes, digest(made), ends_at, signing, per_second)
         self.keys = keys_of([*self.keys.known.values(), key])
         return made
 

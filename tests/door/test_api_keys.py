@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -276,9 +275,12 @@ async def test_with_a_key_every_request_needs_one(
 async def test_a_door_to_which_a_key_once_belonged_stays_closed_when_the_last_one_ends(
     keys: FixedKeys, spool: Path
 ) -> None:
-    ended = keys.make("main", Scope.INGEST, ends_at=time.time() - 1)
+    ended = keys.make("main", Scope.INGEST, ends_at=1_000_000_000.0)
     async with serving(spool, NOWHERE, callers=Callers(keys, 1_000.0)) as client:
-        await refused(await post(client, USPS, as_api_key=ended), 401)
+        problem = await refused(await post(client, USPS, as_api_key=ended), 401)
+        assert f"{ended[:PREFIX_CHARACTERS]} ended at 2001-09-09T01:46:40Z" in problem["detail"]
+        unknown = await refused(await post(client, USPS, as_api_key=ended[:-1]), 401)
+        assert "ended" not in unknown["detail"]
         await refused(await post(client, USPS), 401)
 
 
@@ -338,6 +340,45 @@ async def test_a_key_that_is_used_too_often_is_told_when_to_come_again(
 
         now = 2.0
         assert (await post(client, USPS, as_api_key=greedy)).status == 202
+
+
+async def test_a_key_with_a_rate_of_its_own_is_used_as_often_as_that_says(
+    keys: FixedKeys, spool: Path
+) -> None:
+    slow, fast = keys.make("main", Scope.INGEST, per_second=0.25), keys.make("main", Scope.INGEST)
+    callers = Callers(keys, 10.0, clock=lambda: 0.0)
+    async with serving(spool, NOWHERE, callers=callers) as client:
+        assert (await post(client, USPS, as_api_key=slow)).status == 202
+        response = await post(client, USPS, as_api_key=slow)
+        assert "more than 0.25 requests a second" in (await refused(response, 429))["detail"]
+        assert response.headers["Retry-After"] == "4"
+        for _ in range(3):
+            assert (await post(client, USPS, as_api_key=fast)).status == 202
+
+
+async def test_a_key_that_lasts_so_long_hands_that_and_its_rate_on_to_its_successor(
+    ground: Ground,
+) -> None:
+    terms = accounts.Terms(lasts_seconds=90 * 86_400.0, per_second=20.0)
+    with collections_of(ground.config) as stores:
+        made = add_key(stores, Operator(), MAIN, [Scope.READ], terms).text
+        rotate_key(stores, Operator(), made[:PREFIX_CHARACTERS], 60.0)
+        old, new = kept_keys(stores, MAIN)
+        with pytest.raises(NotDone, match="no number of requests"):
+            add_key(stores, Operator(), MAIN, [Scope.READ], accounts.Terms(per_second=0.0))
+
+    assert (old.per_second, new.per_second) == (20.0, 20.0)
+    assert old.ends_at
+    assert new.ends_at
+    assert (new.ends_at - new.made_at).days == 90
+    assert old.ends_at < new.ends_at
+    async with keyring(ground.config, ground.file) as ring:
+        await ring.look()
+    async with keyring(ground.away, ground.file) as another:
+        found = another.find(made)
+        assert found
+        assert found.per_second == 20.0
+        assert found.ends_at == old.ends_at.timestamp()
 
 
 def test_a_allowance_fills_evenly_and_keeps_what_two_seconds_bring() -> None:

@@ -85,6 +85,7 @@ def application(
     figures = FigureRoutes(door, operations, catalogue, callers)
     answering = problems(_checking(http.hosts, callers), elsewhere, figures.note)
     made = web.Application(middlewares=[answering], client_max_size=BODY_MOST)
+    made.on_response_prepare.append(callers.tell_rates)
     routes = [
         *Requests(door, catalogue, callers).routes(),
         Route("GET", "/livez", _lives, _LIVENESS),

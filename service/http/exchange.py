@@ -23,6 +23,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from service.http.meanings import type_of
 from service.observe.log import emit_unexpected
 from service.operator.accounts import NotDone, NotNow
 from service.operator.deliveries import UnknownDelivery
@@ -48,10 +49,12 @@ class Problem(Exception):
         self.headers = headers
         self.more = more
 
-    def body(self) -> bytes:
-        """Write what is sent."""
-        said = {"title": self.status.phrase, "status": int(self.status), "detail": self.detail}
-        return msgspec.json.encode(said | self.more) + b"\n"
+    def body(self, *, linked: bool = True) -> bytes:
+        """Write what is sent; not `linked` at a host where nothing explains it."""
+        status = int(self.status)
+        kind = {"type": type_of(status)} if linked else {}
+        said = {"title": self.status.phrase, "status": status, "detail": self.detail}
+        return msgspec.json.encode(kind | said | self.more) + b"\n"
 
     def response(self) -> web.Response:
         """Make the answer."""

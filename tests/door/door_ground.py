@@ -26,6 +26,7 @@ from service.config.schema import Http
 from service.http.application import application
 from service.http.backend.door import REQUESTS, Door, Insist, Note, Tube
 from service.http.callers import Callers
+from service.http.meanings import MEANINGS
 from service.operator.catalogue import Catalogue
 from service.operator.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
 from service.operator.put import Sendable
@@ -176,6 +177,8 @@ async def refused(response: ClientResponse, status: int) -> dict[str, Any]:
     problem: dict[str, Any] = await response.json(content_type=None)
     assert problem["status"] == status
     assert problem["title"]
+    assert problem["type"] == f"/docs/problems#{status}"
+    assert status in MEANINGS
     return problem
 
 

@@ -381,6 +381,42 @@ async def test_a_key_that_lasts_so_long_hands_that_and_its_rate_on_to_its_succes
         assert found.ends_at == old.ends_at.timestamp()
 
 
+async def test_each_answer_to_a_key_tells_how_much_is_left_of_its_rate_and_of_its_account(
+    keys: FixedKeys, spool: Path
+) -> None:
+    key, other = keys.make("shop", Scope.INGEST, per_second=0.3), keys.make("main", Scope.INGEST)
+    quotas = {"shop": {"requests_a_minute": 600}}
+    keys.keys = msgspec.structs.replace(keys.keys, quotas=quotas)
+    async with serving(spool, NOWHERE, callers=Callers(keys, 10.0, clock=lambda: 0.0)) as client:
+        first = await post(client, USPS, as_api_key=key)
+        refusal = await post(client, USPS, as_api_key=key)
+        plain = await post(client, USPS, as_api_key=other)
+        nobody = await post(client, USPS)
+
+        assert first.headers["RateLimit-Policy"] == '"key";q=1;w=4, "account";q=600;w=60'
+        assert first.headers["RateLimit"] == '"key";r=0;t=4, "account";r=599;t=60'
+        assert (refusal.status, refusal.headers["RateLimit"]) == (
+            429,
+            '"key";r=0;t=4, "account";r=598;t=60',
+        )
+        assert plain.headers["RateLimit-Policy"] == '"key";q=20;w=2'
+        assert plain.headers["RateLimit"] == '"key";r=19;t=1'
+        assert "RateLimit" not in nobody.headers
+
+
+async def test_the_type_of_a_problem_leads_to_where_it_is_explained_to_everybody(
+    keys: FixedKeys, spool: Path
+) -> None:
+    keys.make("main", Scope.INGEST)
+    async with serving(spool, NOWHERE, callers=Callers(keys, 10.0)) as client:
+        problem = await refused(await post(client, USPS), 401)
+        path, _, anchor = problem["type"].partition("#")
+        page = await client.get(path)
+
+        assert (page.status, page.content_type) == (200, "text/html")
+        assert f'id="{anchor}"' in await page.text()
+
+
 def test_a_allowance_fills_evenly_and_keeps_what_two_seconds_bring() -> None:
     allowance = Allowance(10.0, 0.0)
 

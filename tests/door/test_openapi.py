@@ -225,7 +225,11 @@ async def test_of_the_package_behind_the_page_nothing_else_is_served(alone: Clie
 PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 
 
-LINES = b'{"slug": "usps", "number": "9405903699300184125060"}\n{"slug": "usps", "number": "A"}\n'
+FILES = {
+    "@requests.ndjson": b'{"slug": "usps", "number": "9405903699300184125060"}\n{"number": "A"}\n',
+    "@orders.csv": b"number,slug,id\n9405903699300184125060,usps,order-1\n",
+}
+"""What the page says of files that are sent."""
 
 
 KEYED = "$KEY"
@@ -262,8 +266,7 @@ async def answered(api: Client, words: list[str]) -> tuple[int, str]:
             case "-d":
                 body = next(options).encode()
             case "--data-binary":
-                assert next(options) == "@requests.ndjson"
-                body = LINES
+                body = FILES[next(options)]
             case _:
                 assert not url, f"{word} of {words} is not understood"
                 url = word

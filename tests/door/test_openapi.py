@@ -31,6 +31,7 @@ from service.http.lines import LineNow
 from service.http.openapi import document
 from service.operator.keys import Scope
 from service.operator.statistics import Statistics, members
+from service.worker.results.database import Names, indexes_for, make_indexes
 from tracking.tally import Tally
 
 OF_AFTERSHIP = "/tracking/"
@@ -281,6 +282,7 @@ async def test_every_curl_command_is_answered_as_the_page_says(
     whole: Client, worker: Worker, collections: Database
 ) -> None:
     collections.tracking.insert_one(DOCUMENT)
+    make_indexes(collections.tracking, indexes_for(Names(""))["tracking"])
     # The operation of the page waits, behind a call that takes the only place.
     await worker.granted("BUSY")
     await worker.parked(USPS["number"], id="order-4711")

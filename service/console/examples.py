@@ -132,7 +132,11 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "dead delete": Usage(("dead delete --reason bad_number --yes",), _SOME),
         "reparse": Usage(("reparse --slug usps --dry-run",), "an answer still cannot be read"),
         "check": Usage(("check",), "something is wrong"),
-        "doctor": Usage(("doctor", "doctor usps"), "something is wrong"),
+        "doctor": Usage(
+            ("doctor", "doctor usps", "doctor usps --try 9405903699300184125060"),
+            "something is wrong",
+            waits=True,
+        ),
         "config show": Usage(("config show",), asks=False),
         "completion": Usage(("completion bash", "completion zsh"), asks=False),
     }

@@ -120,7 +120,7 @@ def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> 
     operators = operations.operators
     services = Services(operators.config, operations.stored.stores)
     return [
-        *CouriersRoutes(operators.config, catalogue, callers).routes(),
+        *CouriersRoutes(operators.config, operations.stored.stores, catalogue, callers).routes(),
         *LineRoutes(operators, catalogue, callers).routes(),
         *DeadRoutes(operators, catalogue, callers).routes(),
         *ServiceRoutes(services, callers).routes(),

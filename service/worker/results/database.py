@@ -145,6 +145,8 @@ class Collections:
     """The newest answer about a number that could not be read."""
     unknown_codes: Collection[Document]
     """How often couriers gave status codes that have no meaning here."""
+    trials: Collection[Document]
+    """When each courier was tried by hand, and what came of it."""
     forgotten: Collection[Document]
     """Which parcels were forgotten lately."""
     operations: Collection[Document]

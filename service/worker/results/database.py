@@ -146,7 +146,6 @@ class Collections:
     unknown_codes: Collection[Document]
     """How often couriers gave status codes that have no meaning here."""
     trials: Collection[Document]
-    """When each courier was tried by hand, and what came of it."""
     forgotten: Collection[Document]
     """Which parcels were forgotten lately."""
     operations: Collection[Document]
@@ -172,7 +171,6 @@ class Collections:
     deliveries: Collection[Document]
     """Events on their way to services."""
     attempts: Collection[Document]
-    """Attempts of deliveries."""
     relay_values: Collection[Document]
     """Values of a day by which relays know a request that they had."""
     alerts: Collection[Document]

@@ -26,6 +26,9 @@
         ├── SpoolDown         the file for requests that no beanstalkd takes
         └── LimitsBroken      Redis answers, but holds what cannot be worked with: a defect
 
+    NotDone                   what a person or a program asked for cannot be
+    └── NotNow                it was asked for too often; it can be later
+
 AWAY is the closed list of what is tried for as long as it lasts. Whatever else goes wrong is a
 defect: it is logged, and ends.
 """
@@ -249,3 +252,15 @@ class LimitsBroken(StoreError):
 
 AWAY = (TubesDown, LimitsDown, ResultsDown, SpoolDown)
 """What passes by itself, or once a server is back: tried again for as long as it lasts."""
+
+
+class NotDone(Exception):
+    """What was asked cannot be; the text says why and what to do instead."""
+
+
+class NotNow(NotDone):
+    """What was asked was asked too often; it can be in so many `seconds`."""
+
+    def __init__(self, text: str, seconds: float) -> None:
+        super().__init__(text)
+        self.seconds = seconds

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from benchmarks.hooked import fill as fill_deliveries
 from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import DATABASE, Rig, open_rig
 from benchmarks.scenarios.door import ROOT, wait_for
@@ -22,6 +23,8 @@ from service.operator.audit import Operator
 from service.operator.connections import Collections
 from service.operator.sessions import open_session_of
 from service.operator.users import Role, User, add_user
+from service.worker.deliveries.delivery import Delivery
+from service.worker.results.change import EventName
 from service.worker.results.database import Document, Names, indexes_for, make_indexes
 from service.worker.results.document import document_id
 from service.worker.results.shipments import make_indexes as make_shipment_indexes
@@ -67,11 +70,14 @@ def run(plan: Plan) -> list[Table]:
         add_user(stores, Operator(), User(EMAIL, MAIN, Role.OWNER, NOW))
         asking = _Asking(port, open_session_of(stores, EMAIL) or "")
         rows: list[dict[str, Value]] = []
-        for name, paths in _pages(numbers, asking).items():
+        deliveries = fill_deliveries(stores, count, NOW, plan.say)
+        pages = {**_pages(numbers, asking), **_hook_pages(deliveries, asking)}
+        for name, paths in pages.items():
             measured = asking.measure(paths, rounds)
             plan.say(f"{name}: {measured['p95_ms']:.0f} ms")
             rows.append({"page": name, **measured})
-    return [Table("pages", f"Pages over {count:,} parcels and operations", COLUMNS, rows, NOTE)]
+    title = f"Pages over {count:,} parcels, operations and deliveries"
+    return [Table("pages", title, COLUMNS, rows, NOTE)]
 
 
 class _Asking:
@@ -89,6 +95,13 @@ class _Asking:
         if answered.status != http.client.OK:
             raise RuntimeError(f"{path} is answered by {answered.status}: {body[-2_000:]!r}")
         return body
+
+    def following(self, path: str) -> Iterator[str]:
+        """Give the addresses of the pages behind one."""
+        while True:
+            body = self.ask(path).decode()
+            path = body.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
+            yield path
 
     def measure(self, paths: Iterator[str], rounds: int) -> dict[str, Value]:
         """Ask for as many pages as there are rounds."""
@@ -109,18 +122,12 @@ class _Asking:
 
 
 def _pages(numbers: list[tuple[str, str]], asking: _Asking) -> Mapping[str, Iterator[str]]:
-    drawn = random.Random(7)
+    drawn, following = random.Random(7), asking.following
 
     def each(form: str) -> Iterator[str]:
         while True:
             slug, number = drawn.choice(numbers)
             yield form.format(slug=slug, number=number, begun=number[:7], order=number[-5:])
-
-    def following(path: str) -> Iterator[str]:
-        while True:
-            body = asking.ask(path).decode()
-            path = body.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
-            yield path
 
     listed = "/parcels?"
     return {
@@ -138,6 +145,40 @@ def _pages(numbers: list[tuple[str, str]], asking: _Asking) -> Mapping[str, Iter
         "a parcel": each("/parcels/{slug}/{number}"),
         **{path: each(path) for path in ("/", "/settings", "/lines", "/workers", "/dead")},
         **{path: each(path) for path in ("/statistics", "/accounts")},
+    }
+
+
+def _hook_pages(some: list[Delivery], asking: _Asking) -> Mapping[str, Iterator[str]]:
+    drawn, listed, inbox = random.Random(8), "/deliveries?", "/inbox?"
+    relayed = [each for each in some if each.type is EventName.RELAY_REQUEST]
+    others = [each for each in some if each.type is not EventName.RELAY_REQUEST]
+
+    def each(form: str, those: list[Delivery] = some) -> Iterator[str]:
+        while True:
+            one = drawn.choice(those)
+            at = f"{one.made_at:%Y-%m-%dT%H:%M}"
+            yield form.format(id=one.id, parcel=one.parcel, at=at, n=2 * drawn.randrange(10))
+
+    return {
+        "services": each("/services"),
+        "a service": each("/services/shop{n}"),
+        "alerts": each("/services/-/alerts"),
+        "deliveries": each(listed),
+        "deliveries, page after page": asking.following(listed),
+        "dead deliveries": each(f"{listed}state=dead"),
+        "deliveries of a service": each(listed + "service=shop{n}"),
+        "deliveries of a parcel": each(listed + "parcel={parcel}", others),
+        "held ones of a service until a time": each(
+            listed + "service=shop{n}&state=held&until={at}"
+        ),
+        "how many are dead or held": each("/deliveries/all"),
+        "a delivery": each("/deliveries/{id}", others),
+        "inbox": each(inbox),
+        "inbox, page after page": asking.following(inbox),
+        "inbox by a word": each(f"{inbox}words=refund"),
+        "inbox by two words": each(f"{inbox}words=refund+paid"),
+        "inbox by a status until a time": each(inbox + "status=500&until={at}"),
+        "a relayed request": each("/inbox/{id}", relayed),
     }
 
 

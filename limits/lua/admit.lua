@@ -189,7 +189,7 @@ local function ask_courier(id, request, known, flying)
   local ends = quota_ends(number)
   if ends then
     put_for_quota(number, record, ends)
-    enter(operation)
+    enter(request, known)
     return parked(id, 'account_quota')
   end
   local at, lane = nil, 'queue'

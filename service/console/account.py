@@ -178,15 +178,15 @@ def setting_of(text: str) -> tuple[str, str]:
     """Read `alerts=ADDRESS`, or a number under a name; "" for none. Raises UsageError."""
     name, _, value = text.partition("=")
     is_number = _NUMBER.fullmatch(value) is not None
-    if not (name in _NUMBERS and is_number) and not (name == "alerts" and value):
-        numbers = ", ".join(f"{each}=NUMBER" for each in _NUMBERS)
+    known = ("inbox_keep_days", *map(str, quotas.Quota))
+    if not (name in known and is_number) and not (name == "alerts" and value):
+        numbers = ", ".join(f"{each}=NUMBER" for each in known)
         why = f"write alerts=ADDRESS, or alerts=none, or one of {numbers}"
         raise UsageError(f"{text!r}: {why}")
     return name, "" if value == "none" else value
 
 
 _NUMBER = re.compile("none|[0-9]{1,10}")
-_NUMBERS = ("inbox_keep_days", *map(str, quotas.Quota))
 
 
 def _set_account(options: Options, config: schema.Config, stores: connections.Collections) -> int:

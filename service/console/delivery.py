@@ -23,7 +23,8 @@ from service.console.arguments import (
     named,
 )
 from service.console.output import agreed, moment, note, say, say_json, summed, table
-from service.operator import accounts, audit, connections, deliveries, services
+from service.operator import audit, connections, deliveries, services
+from tracking.errors import NotDone
 from tracking.request import MAIN
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def each_of(
     for identity in options.ids:
         try:
             act(stores, audit.Operator(), options.account, identity)
-        except accounts.NotDone as error:
+        except NotDone as error:
             note(f"{identity}: {error}")
             failed += 1
         else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import service
 from service.console.arguments import Options, Run, UsageError
+from tracking.errors import NotDone
 
 if TYPE_CHECKING:
     from service.config.load import Loaded
@@ -48,13 +49,13 @@ def on_stores(act: Callable[[Options, Config, Collections], int]) -> Run:
     """
 
     def run(options: Options) -> int:
-        from service.operator import accounts, connections  # noqa: PLC0415 - see above
+        from service.operator import connections  # noqa: PLC0415 - see above
 
         config = loaded(options).config
         try:
             with connections.collections_of(config) as stores:
                 return act(options, config, stores)
-        except accounts.NotDone as error:
+        except NotDone as error:
             raise UsageError(str(error)) from error
 
     return run

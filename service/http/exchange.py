@@ -25,13 +25,12 @@ from aiohttp.typedefs import Handler, Middleware
 
 from service.http.meanings import type_of
 from service.observe.log import emit_unexpected
-from service.operator.accounts import NotDone, NotNow
 from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
 from service.operator.parcels import Narrow
 from service.operator.quotas import QuotaUsedUp
 from service.operator.services import BadWish, NoKeys, UnknownService
-from tracking.errors import MalformedJob, StoreError
+from tracking.errors import MalformedJob, NotDone, NotNow, StoreError
 
 RETRY_SECONDS = 5
 """When to come again while a server is away: it is tried as often."""

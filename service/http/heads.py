@@ -207,7 +207,8 @@ class Heads(HttpRequestParserPy):
     def _read_body(self, parser: HttpPayloadParser, data: bytes) -> bytes:
         """Read on in a body; gives what is behind it."""
         try:
-            state, rest = parser.feed_data(data)
+            # A copy is as large as it is; where asyncio read into more, holes are left in memory.
+            state, rest = parser.feed_data(bytes(memoryview(data)))
         except HttpProcessingError as error:
             set_exception(parser.payload, web.RequestPayloadError(str(error)), error)
             raise

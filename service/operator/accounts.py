@@ -28,22 +28,11 @@ from service.worker.deliveries.mail import NotTaken, hand_over
 from service.worker.results.database import INBOX_KEEP_DAYS_MOST, Document
 from service.worker.results.schema_conflicts import of_one_account
 from service.worker.results.shipments import delete_of_account
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 TEST_MAIL_SECONDS = 10.0
 """How long a person waits for the mail server."""
-
-
-class NotDone(Exception):
-    """What was asked cannot be; the text says why and what to do instead."""
-
-
-class NotNow(NotDone):
-    """What was asked was asked too often; it can be in so many `seconds`."""
-
-    def __init__(self, text: str, seconds: float) -> None:
-        super().__init__(text)
-        self.seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from pymongo import ReturnDocument
 
-from service.operator.accounts import NotNow
 from service.operator.connections import Collections
 from service.operator.keys import digest
 from service.worker.results.database import Document
+from tracking.errors import NotNow
 
 DIGITS = 4
 """Of the SHA-256, in hexadecimal: 65,536 places for each way to count."""

@@ -6,7 +6,7 @@ from functools import cache
 
 from couriers.detection import Candidate, Sign, detect
 from couriers.http.credentials import environment_name
-from couriers.registry import Registry, required_fields, wanted_credentials
+from couriers.registry import MODULES, Registry, required_fields, wanted_credentials
 from service.config.domain import courier_settings
 from service.config.schema import Config
 from tracking.errors import MalformedJob
@@ -57,8 +57,9 @@ class Catalogue:
         raise MalformedJob("no_slug", f"name the courier (`slug`): {why}")
 
     def name(self, slug: Slug) -> str:
-        """Name a courier as people do."""
-        return self.registry.courier(slug).NAME
+        """Name a courier as people do; one that a feed serves by its slug."""
+        courier = self.registry.courier(slug)
+        return slug if courier in MODULES.values() else courier.NAME
 
     def required_fields(self, slug: Slug) -> tuple[str, ...]:
         """Name the fields that a request for this courier must carry."""

@@ -31,7 +31,6 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING, ReturnDocument
 from pymongo.collection import Collection
 
-from service.operator.accounts import NotDone
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.worker.deliveries.body import KEEP_DAYS
@@ -42,6 +41,7 @@ from service.worker.deliveries.delivery import (
     attempt_id,
     delivery_in,
     document_of,
+    number_in,
 )
 from service.worker.deliveries.foreign_request import REQUEST_BODY
 from service.worker.deliveries.purging import RELAYED_DAYS
@@ -49,6 +49,7 @@ from service.worker.deliveries.service import Format, ServiceState, ServiceType
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
 from service.worker.results.document import stored_now
+from tracking.errors import NotDone
 from tracking.request import Account, account_and_id
 
 __all__ = ["Delivery", "DeliveryState", "EventName"]
@@ -63,6 +64,7 @@ FAILED = (DeliveryState.DEAD, DeliveryState.HELD)
 NO_SERVICE = ""
 """Stands in deliveries that were completed because nobody knows the service."""
 
+RESTLESS = "{} changes all the time: try again in a moment"
 GONE = "its body is not kept any more: nobody can send it again"
 
 RARE_MOST = 1_000
@@ -170,6 +172,13 @@ def names_of_services(stores: Collections, deliveries: Iterable[Delivery]) -> Ma
 def count_failed(stores: Collections, which: Which) -> int:
     """Count what `resend_all` would send, COUNTED_MOST at most. Raises PyMongoError."""
     wanted = _asked(stores, which, ASCENDING, FAILED)
+    reads = which.status is not None or which.words or which.parcel is not None
+    if not reads and which.state is not DeliveryState.COMPLETED:
+        # By own services and states an index says it alone: no delivery is read.
+        wanted["service"] = {"$in": _own(stores, which)}
+        del wanted["account"]
+        if which.event is EventName.RELAY_REQUEST:
+            del wanted["type"]
     return stores.deliveries.count_documents(wanted, limit=COUNTED_MOST)
 
 
@@ -221,7 +230,7 @@ def attempts_of(stores: Collections, delivery: Delivery) -> list[dict[str, Any]]
 
 def _attempt_members(row: Document) -> dict[str, Any]:
     return {
-        "number": number_in(row),
+        "number": number_in(row["_id"]),
         "at": row["at"],
         "ms": round(row["ms"]),
         "status": row["status"],
@@ -229,11 +238,6 @@ def _attempt_members(row: Document) -> dict[str, Any]:
         "headers": dict(row["headers"]),
         "body": _text_of(row["body"]),
     }
-
-
-def number_in(row: Document) -> int:
-    """Tell which attempt of its delivery a row is of."""
-    return int(row["_id"].rpartition(".")[2])
 
 
 def _text_of(body: bytes) -> str:
@@ -260,7 +264,7 @@ def resend(stores: Collections, who: Operator, account: Account, identity: str) 
             )
             if due is not None:
                 return delivery_in(due)
-    raise _restless(identity)
+    raise NotDone(RESTLESS.format(identity))
 
 
 def cancel(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
@@ -280,7 +284,7 @@ def cancel(stores: Collections, who: Operator, account: Account, identity: str) 
             )
             if _changed(stores.deliveries, delivery, over):
                 return over
-    raise _restless(identity)
+    raise NotDone(RESTLESS.format(identity))
 
 
 def resend_all(
@@ -322,8 +326,7 @@ def _asked(
         wanted.setdefault("state", {"$in": [*map(str, DeliveryState)]})
     elif which.service is None and (is_narrow or has_index) and which.parcel is None:
         # By account alone they would be searched among all that were ever delivered.
-        found = stores.services.find({"account": which.account} | _types(which), {"_id": 1})
-        wanted["service"] = {"$in": [NO_SERVICE, *(each["_id"] for each in found)]}
+        wanted["service"] = {"$in": [NO_SERVICE, *_own(stores, which)]}
     if len(which.words) > 1:
         wanted["words"] = {"$all": _rarest_first(stores, wanted, which.words)}
     return wanted
@@ -336,10 +339,14 @@ def _rarest_first(stores: Collections, wanted: Document, words: Sequence[str]) -
     return sorted(words, key=lambda word: count({**of, "words": word}, limit=RARE_MOST))
 
 
-def _types(which: Which) -> Document:
-    """Ask for the services of what is meant: a few of many, where it is relayed requests."""
-    is_relayed = which.event is EventName.RELAY_REQUEST
-    return {"type": {"$in": [ServiceType.RELAY, ServiceType.COURIER]}} if is_relayed else {}
+def _own(stores: Collections, which: Which) -> list[str]:
+    """List the services of the account to which what is meant may go."""
+    of: Document = {"account": which.account}
+    if which.event is EventName.RELAY_REQUEST:  # a few of many
+        of["type"] = {"$in": [ServiceType.RELAY, ServiceType.COURIER]}
+    if which.service is not None:
+        of["_id"] = which.service
+    return [each["_id"] for each in stores.services.find(of, {"_id": 1})]
 
 
 def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[list[Delivery]]:
@@ -440,7 +447,3 @@ def _changed(deliveries: Collection[Document], was: Delivery, to: Delivery) -> b
     same: dict[str, Any] = {name: before[name] for name in ("_id", "state", "round", "made")}
     change = {name: value for name, value in after.items() if before[name] != value}
     return bool(deliveries.update_one(same, {"$set": change}).matched_count)
-
-
-def _restless(identity: str) -> NotDone:
-    return NotDone(f"{identity} changes all the time: try again in a moment")

@@ -25,7 +25,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from service.operator.accounts import NotDone
 from service.operator.catalogue import Catalogue, Sign
 from service.operator.connections import Collections
 from service.operator.parcels import written
@@ -34,7 +33,7 @@ from service.operator.tables import BadTable, csv_rows
 from service.worker.results.database import Document
 from service.worker.results.dead import newest_records
 from service.worker.results.document import document_id, stored_now
-from tracking.errors import MalformedJob
+from tracking.errors import MalformedJob, NotDone
 from tracking.request import Account
 
 ROWS_MOST = 5_000

@@ -22,7 +22,6 @@ from pymongo.errors import DuplicateKeyError
 
 from service.config.schema import Config
 from service.operator import deliveries
-from service.operator.accounts import NotDone
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.operator.deliveries import TRIES, Delivery, EventName, UnknownDelivery, Which
@@ -48,6 +47,7 @@ from service.worker.deliveries.service import service_in
 from service.worker.deliveries.words import words_in
 from service.worker.results.database import WITHOUT_WORDS, Document
 from service.worker.results.document import stored_now
+from tracking.errors import NotDone
 from tracking.request import Account
 
 __all__ = ["UnknownDelivery", "Which"]

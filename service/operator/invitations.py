@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from service.config.schema import Config
-from service.operator.accounts import NotDone, add_account, insist_on
+from service.operator.accounts import add_account, insist_on
 from service.operator.audit import Operator, Via, recorded
 from service.operator.connections import Collections
 from service.operator.keys import digest
@@ -32,8 +32,9 @@ from service.operator.passwords import insist_on_strength
 from service.operator.quotas import Quota, set_quotas
 from service.operator.sessions import any_user
 from service.operator.users import Role, User, add_user, email_of, find_user, new_user, set_password
-from service.worker.deliveries.mail import LINKS, write_mail
+from service.worker.deliveries.mail import LINKS, MailText, write_mail
 from service.worker.results.database import Document
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 FIRST_MINUTES = 30
@@ -211,7 +212,7 @@ def mail_link(
         "If you do not expect this mail, ignore it: nothing happens then.\n"
     )
     name = f"{LINKS}{digest(token)[:24]}"
-    write_mail(stores.mails, name, email, _SUBJECTS[purpose], text)
+    write_mail(stores.mails, name, email, MailText(_SUBJECTS[purpose], text))
 
 
 def address_of(config: Config, token: str) -> str:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from service.operator.accounts import NotDone
 from service.operator.connections import Collections
 from service.operator.stored import shown
 from service.worker.results.database import Document
@@ -35,6 +34,7 @@ from service.worker.results.queries import (
 )
 from service.worker.results.shipments import spoken_of
 from tracking.checkpoint import Tag
+from tracking.errors import NotDone
 from tracking.request import Account
 
 __all__ = ["COUNTED_MOST", "SOUGHT_MOST", "Sort", "Which", "spoken_of"]

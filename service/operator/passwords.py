@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from service.operator.accounts import NotDone, NotNow
 from service.worker.results.database import in_thread
+from tracking.errors import NotDone, NotNow
 
 T = TypeVar("T")
 

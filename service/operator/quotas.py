@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from limits.admin.accounts import AccountQuotas
 from service.config.schema import Config
-from service.operator.accounts import NotDone, insist_on
+from service.operator.accounts import insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, book_of, redis_of
 from service.worker.results.account_quotas import (
@@ -26,7 +26,7 @@ from service.worker.results.account_quotas import (
     read_quotas,
 )
 from service.worker.results.limit_changes import note_change
-from tracking.errors import LimitsBroken, LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown, NotDone
 from tracking.request import MAIN, Account
 
 __all__ = ["Quota"]

@@ -38,7 +38,11 @@ def new_ingest(stores: Collections, kind: ServiceType, account: Account, name: s
     """Give a new service of this type its label. Raises PyMongoError."""
     if kind is ServiceType.WEBHOOK:
         return Ingest()
-    random = new_label(account, name, ingest_key(stores)).random
+    return usual_ingest(kind, new_label(account, name, ingest_key(stores)).random)
+
+
+def usual_ingest(kind: ServiceType, random: str = "") -> Ingest:
+    """Say how a new service takes requests of which nothing is wished yet."""
     # Couriers take nothing but 200 for an answer, as some say.
     return Ingest(random, status=200) if kind is ServiceType.COURIER else Ingest(random)
 

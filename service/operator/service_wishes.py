@@ -13,7 +13,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from couriers.slugs import ALIASES, SLUGS
 from service.config.schema import Config
-from service.operator.accounts import NotDone
 from service.worker.deliveries.destination import (
     BadDestination,
     allowed_of,
@@ -26,6 +25,7 @@ from service.worker.deliveries.service import Format, Handshake, Service, Servic
 from service.worker.results.change import EventName
 from service.worker.results.database import Document
 from tracking.checkpoint import Tag
+from tracking.errors import NotDone
 
 Wishes: TypeAlias = Mapping[str, object]
 

@@ -30,7 +30,7 @@ from limits.rules import Rules
 from limits.workers import LIVES_SECONDS
 from service import PROGRAM
 from service.config.schema import Config
-from service.operator.accounts import NotDone, NotNow, insist_on
+from service.operator.accounts import insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, redis_of
 from service.operator.relays import new_ingest, seal, test_event
@@ -48,6 +48,7 @@ from service.worker.deliveries.outbox import delivery_of
 from service.worker.deliveries.secret_box import BadKeys, SecretBox, Unreadable
 from service.worker.deliveries.service import (
     Handshake,
+    Ingest,
     Service,
     ServiceState,
     ServiceType,
@@ -65,7 +66,7 @@ from service.worker.results.database import (
 )
 from service.worker.results.document import stored_now
 from service.worker.results.limit_changes import note_change
-from tracking.errors import LimitsBroken, LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown, NotDone, NotNow
 from tracking.line import DELIVERY, Line
 from tracking.request import NAME, Account
 
@@ -146,7 +147,9 @@ class Services:
             if not NAME.fullmatch(name):
                 raise BadWish("name", "write 1 to 20 of a-z and 0-9")
             insist_on(self.stores, account)
-            service, box = self._plain(account, name, read_type(wishes)), _box_of(self.config)
+            kind, box = read_type(wishes), _box_of(self.config)
+            ingest_now = new_ingest(self.stores, kind, account, name)
+            service = usual_service(self.config, account, name, kind, ingest_now)
             settable = {each: wish for each, wish in wishes.items() if each != "type"}
             wished, secret = read_wishes(self.config, service, settable, is_new=True), new_secret()
             ingest = seal(box, service.id, wished.pop("ingest", {}))
@@ -252,23 +255,6 @@ class Services:
             target |= {each: wishes[each] for each in sorted(told)}
         return recorded(self.stores.audit, who, act, target)
 
-    def _plain(self, account: Account, name: str, kind: ServiceType) -> Service:
-        webhooks = self.config.webhooks
-        return Service(
-            new_service_id(),
-            account,
-            name,
-            "",
-            (),
-            made_at=stored_now(),
-            concurrent=webhooks.concurrent,
-            per_second=webhooks.per_second,
-            attempts=webhooks.attempts,
-            timeout_seconds=webhooks.timeout_seconds,
-            type=kind,
-            ingest=new_ingest(self.stores, kind, account, name),
-        )
-
     def _insert(self, account: Account, document: Document) -> None:
         for _ in range(TRIES):
             document |= self._place(account)
@@ -344,6 +330,27 @@ class Services:
             return Made(service, secret)
         names = tuple(filter(None, late))
         return Made(service, secret, now + dt.timedelta(seconds=within), names)
+
+
+def usual_service(
+    config: Config, account: Account, name: str, kind: ServiceType, ingest: Ingest
+) -> Service:
+    """Make a service of which nothing is wished yet: what is not named is as the settings say."""
+    webhooks = config.webhooks
+    return Service(
+        new_service_id(),
+        account,
+        name,
+        "",
+        (),
+        made_at=stored_now(),
+        concurrent=webhooks.concurrent,
+        per_second=webhooks.per_second,
+        attempts=webhooks.attempts,
+        timeout_seconds=webhooks.timeout_seconds,
+        type=kind,
+        ingest=ingest,
+    )
 
 
 def seal_again(config: Config, stores: Collections, who: Operator) -> tuple[int, int]:

@@ -16,13 +16,14 @@ repeated, so that a suspension that was broken off is done again as a whole.
 
 from __future__ import annotations
 
-from service.operator.accounts import NotDone, insist_on
+from service.operator.accounts import insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.operator.services import Services
 from service.worker.deliveries.service import Service, ServiceState
 from service.worker.results.document import stored_now
 from service.worker.results.queries import suspended_accounts
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 

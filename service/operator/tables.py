@@ -7,8 +7,8 @@ import difflib
 import itertools
 from collections.abc import Iterable, Iterator
 
-from service.operator.accounts import NotDone
 from service.operator.put import MEMBERS, Row
+from tracking.errors import NotDone
 from tracking.request import FIELDS_PREFIX
 
 

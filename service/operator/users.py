@@ -25,12 +25,13 @@ from enum import StrEnum
 from pymongo.errors import DuplicateKeyError
 
 from service.config.cross_checks import ADDRESS
-from service.operator.accounts import NotDone, insist_on
+from service.operator.accounts import insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
 from service.operator.keys import Scope
 from service.operator.passwords import hash_password, insist_on_strength, is_password
 from service.worker.results.database import Document
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from service.config.schema import Config
 from service.http.exchange import Problem
-from service.operator.accounts import KeptAccount, NotDone, accounts, add_account, find_account
+from service.operator.accounts import KeptAccount, accounts, add_account, find_account
 from service.operator.connections import Collections, in_thread
 from service.operator.quotas import Quota, quotas_of, set_quotas
 from service.operator.users import users
@@ -19,6 +19,7 @@ from service.web.board import Board
 from service.web.entrance import fields_of
 from service.web.frame import Frame, Page, see_other
 from service.web.visitors import Visitor
+from tracking.errors import NotDone
 from tracking.request import Account, parse_account
 
 DIGITS_MOST = 10

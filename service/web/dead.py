@@ -1,31 +1,30 @@
 """Dead requests: listed by filters, read, put again and deleted, one or all that are meant.
 
-An act on many is confirmed on a page of its own, which counts them first, and goes on in steps of
-RECORDS_MOST by a cursor, as the API does. A page that a script reads asks for the next step by
-itself, but only behind one that somebody confirmed: what is shown by GET asks for nothing.
+An act on many (bulk.py) goes on in steps of RECORDS_MOST, as the API does.
 """
 
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from aiohttp import web
 
-from service.http.backend.operators import Acted, Filter, behind
+from service.http.backend.operators import Filter, behind
 from service.http.dead import NAMED_MOST, RECORDS_MOST
 from service.http.exchange import Problem
 from service.http.reading import place_of
 from service.operator.connections import in_thread
 from service.operator.dead import Document, count, shown
+from service.web import bulk
 from service.web.board import Board
+from service.web.bulk import Bulk, SoFar, uncut
 from service.web.entrance import fields_of
 from service.web.frame import Frame, Page, see_other
 from service.web.visitors import Visitor
-from service.web.writing import link
+from service.web.writing import link, part
 from tracking.errors import MalformedJob
 from tracking.request import parse_account
 
@@ -34,6 +33,7 @@ COUNTED_MOST = 10_000
 """Beyond so many nobody counts."""
 
 ACTS = {"kick": "put again", "delete": "deleted"}
+_BUTTONS = {"kick": "Put them again", "delete": "Delete them"}
 MEANT = ("slug", "reason", "account", "since")
 
 
@@ -86,8 +86,8 @@ class DeadPages:
             acts=ACTS,
             slugs=self._board.catalogue.slugs,
             following=further and link("/dead", **{**meant.given, "cursor": further}),
-            first=link("/dead", **_uncut(meant.given)) if meant.given["cursor"] else None,
-            bulk={act: link("/dead/all", act=act, **_uncut(meant.given)) for act in ACTS},
+            first=link("/dead", **uncut(meant.given)) if meant.given["cursor"] else None,
+            bulk={act: link("/dead/all", act=act, **uncut(meant.given)) for act in ACTS},
         )
 
     async def show_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
@@ -107,12 +107,13 @@ class DeadPages:
 
     async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Count those that are meant, and ask whether the act is. Raises Problem, StoreError."""
-        meant, act = self._meant(_uncut(request.query)), _act(request.query)
+        meant, act = self._meant(uncut(request.query)), _act(request.query)
         if meant.filter is None:
             return see_other("/dead", **meant.given)
         stores = self._board.stores
         counted = await in_thread(count, stores.dead, meant.filter, COUNTED_MOST + 1)
-        return self._bulk(request, visitor, (act, meant), counted=counted)
+        so_far = SoFar(counted=counted, counted_most=COUNTED_MOST)
+        return bulk.show(self._frame, request, visitor, _bulk(act, meant), so_far)
 
     async def go_on(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Act on the next ones that are meant. Raises Problem, StoreError."""
@@ -121,36 +122,19 @@ class DeadPages:
         if meant.filter is None:
             raise Problem(HTTPStatus.BAD_REQUEST, ", ".join(meant.wrong.values()))
         acted = await self._acts[act](visitor.operator, meant.filter, RECORDS_MOST)
-        done, failed = (_number(form[name]) for name in ("done", "failed"))
-        return self._bulk(
-            request,
-            visitor,
-            (act, meant),
-            acted=acted,
+        done, failed = bulk.before(form)
+        failures = [
+            bulk.Failure(f"/dead/records/{part(name)}", name, why)
+            for name, why in acted.failures.items()
+        ]
+        so_far = SoFar(
+            begun=True,
             done=done + acted.done,
-            failed=failed + len(acted.failures),
+            failed=failed + len(failures),
+            failures=failures[:NAMED_MOST],
+            cursor=acted.cursor,
         )
-
-    def _bulk(
-        self, request: web.Request, visitor: Visitor, what: tuple[str, Meant], **values: Any
-    ) -> web.Response:
-        act, meant = what
-        acted: Acted = values.setdefault("acted", Acted())
-        empty = {"counted": None, "done": 0, "failed": 0}
-        return self._frame.render(
-            request,
-            visitor,
-            "operators/dead_all.html",
-            act=act,
-            meant=meant,
-            words=ACTS[act],
-            begun=request.method == "POST",
-            step=RECORDS_MOST,
-            counted_most=COUNTED_MOST,
-            failures=list(acted.failures.items())[:NAMED_MOST],
-            back=link("/dead", **_uncut(meant.given)),
-            **empty | values,
-        )
+        return bulk.show(self._frame, request, visitor, _bulk(act, meant), so_far)
 
     async def _record(self, request: web.Request) -> Document:
         found = await self._board.operators.dead(Filter(ids=(request.match_info["id"],)), 1)
@@ -167,9 +151,9 @@ class DeadPages:
         with contextlib.suppress(MalformedJob):  # requests for a courier of nobody die, too
             slug = slug and self._board.catalogue.resolve(slug)[0]
         try:
-            since = _moment(named["since"])
+            since = bulk.moment_in(named["since"])
         except (OverflowError, ValueError):
-            wrong["since"] = "write a day like 2026-05-04, or 2026-05-04T08:00 in UTC"
+            wrong["since"] = bulk.MOMENT_HINT
         try:
             account = parse_account(named["account"]) if named["account"] else None
         except ValueError as error:
@@ -193,17 +177,16 @@ def _act(given: Mapping[str, str]) -> str:
     return act
 
 
-def _moment(text: str) -> dt.datetime | None:
-    """Read a time, in UTC where it names no zone. Raises OverflowError, ValueError."""
-    if not text:
-        return None
-    at = dt.datetime.fromisoformat(text)
-    return at.astimezone(dt.UTC) if at.tzinfo else at.replace(tzinfo=dt.UTC)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= len("1000000000") else 0
-
-
-def _uncut(given: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in given.items() if name != "cursor"}
+def _bulk(act: str, meant: Meant) -> Bulk:
+    given = uncut(meant.given)
+    return Bulk(
+        path="/dead/all",
+        things="Dead letters",
+        done=ACTS[act],
+        button=_BUTTONS[act],
+        meant=meant.words,
+        fields=given | {"act": act},
+        back=link("/dead", **given),
+        step=f"{RECORDS_MOST} are {ACTS[act]} at a time, the newest first.",
+        is_danger=act == "delete",
+    )

@@ -22,14 +22,13 @@ from service.http.proxies import Asking
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.operator import invitations, sessions, users
-from service.operator.accounts import NotDone
 from service.operator.attempts import Attempt, count_attempt, give_back
 from service.operator.connections import Collections, in_thread
 from service.operator.invitations import Invitation
 from service.operator.passwords import LEAST_CHARACTERS, Looks
 from service.web.frame import Frame, Page, see_other
 from service.web.visitors import COOKIE, Visitor
-from tracking.errors import ResultsDown
+from tracking.errors import NotDone, ResultsDown
 
 EMAIL_MOST = 254
 FIRST_PAGE = "/"

@@ -44,7 +44,7 @@ HERE = Path(__file__).parent
 LIVE_SECONDS = 2.0
 """How often a page asks for its live fragments, and how long one serves all who ask."""
 
-LIVE_MOST = 10_000
+LIVE_MOST = 1_000
 """Fragments that are kept at once."""
 
 LOGIN = "/login"

@@ -11,7 +11,6 @@ from aiohttp import web
 from service.http.exchange import Problem
 from service.http.serve import Backing
 from service.operator import imports
-from service.operator.accounts import NotDone
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.producer import batches
@@ -19,7 +18,7 @@ from service.operator.tables import BadTable
 from service.web.frame import Frame, Page, see_other
 from service.web.parcels import csv_headers
 from service.web.visitors import Visitor
-from tracking.errors import StoreError
+from tracking.errors import NotDone, StoreError
 
 TOGETHER = 500
 """Requests that are put at once: so many at most are put and not noted where a process ends."""

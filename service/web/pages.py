@@ -12,18 +12,24 @@ from collections.abc import AsyncIterator
 from service.config.address import is_loopback
 from service.config.schema import Config
 from service.http.serve import Backing, Opened
+from service.operator.services import Services
 from service.web import assets
 from service.web.accounts import AccountPages
 from service.web.board import Board
 from service.web.dead import DeadPages
+from service.web.deliveries import DELIVERIES, INBOX, DeliveryLists
+from service.web.delivery import OneDelivery
 from service.web.entrance import Entrance
 from service.web.frame import Entry, Frame
 from service.web.imports import Imports
+from service.web.inbox import OneRelayed
 from service.web.keys import KeyPages, LinkPages
 from service.web.lines import LinePages
 from service.web.overview import Overview
 from service.web.parcel import OneParcel
 from service.web.parcels import Parcels
+from service.web.service_edits import ServiceEdits
+from service.web.services import SERVICES, ServicePages
 from service.web.settings import Settings
 from service.web.statistics import StatisticsPages
 from service.web.users import UserPages
@@ -33,6 +39,9 @@ from service.web.workers import WorkerPages
 ENTRIES: tuple[Entry, ...] = (
     Entry("Overview", "/"),
     Entry("Parcels", "/parcels"),
+    Entry("Services", SERVICES),
+    Entry("Deliveries", DELIVERIES),
+    Entry("Inbox", INBOX),
     Entry("Settings", "/settings"),
     Entry("Lines", "/lines", operators=True),
     Entry("Workers", "/workers", operators=True),
@@ -63,6 +72,12 @@ async def open_pages(backing: Backing) -> AsyncIterator[Opened]:
     pages += AccountPages(frame, board).pages()
     pages += [*Parcels(frame, backing).pages(), *Imports(frame, backing).pages()]
     pages += OneParcel(frame, backing).pages()
+    services = Services(backing.config, backing.operations.stored.stores)
+    pages += [*ServiceEdits(frame, services, backing).pages()]
+    pages += [*ServicePages(frame, services).pages()]
+    for root in (DELIVERIES, INBOX):
+        pages += DeliveryLists(frame, services, root).pages()
+    pages += [*OneDelivery(frame, services).pages(), *OneRelayed(frame, services).pages()]
     await entrance.announce()
     try:
         yield Opened([*assets.routes(), *frame.routes(pages)], frame.missing)

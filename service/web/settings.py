@@ -13,7 +13,6 @@ from aiohttp import web
 from service.config.schema import Config
 from service.operator.accounts import (
     KeptAccount,
-    NotDone,
     find_account,
     send_test_mail,
     set_alerts,
@@ -27,6 +26,7 @@ from service.operator.sessions import SESSION_DAYS
 from service.web.entrance import fields_of
 from service.web.frame import Entry, Frame, Page, may, see_other
 from service.web.visitors import Visitor
+from tracking.errors import NotDone
 
 OWNERS = Scope.HOOKS
 """What the role of owners alone is good for."""

@@ -9,7 +9,6 @@ from aiohttp import web
 
 from service.http.exchange import Problem
 from service.operator import users
-from service.operator.accounts import NotDone
 from service.operator.attempts import Attempt, TooOften, count_attempt
 from service.operator.connections import in_thread
 from service.operator.invitations import (
@@ -27,6 +26,7 @@ from service.web.frame import Frame, Page, see_other
 from service.web.settings import OWNERS, Question, ask, show
 from service.web.visitors import Visitor
 from service.web.writing import part
+from tracking.errors import NotDone
 
 USERS = "/settings/users"
 

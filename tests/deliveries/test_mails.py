@@ -13,14 +13,14 @@ from msgspec import structs
 from post_office import SHOP, Post, serving, waiting_mails
 
 from service.config.schema import Mail
-from service.worker.deliveries.mail import GIVE_UP_AFTER, LINKS, Mailer, write_mail
+from service.worker.deliveries.mail import GIVE_UP_AFTER, LINKS, Mailer, MailText, write_mail
 from service.worker.results.connection import Store
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 
 
 def write(store: Store, name: str = "one") -> None:
-    write_mail(store.mails, name, SHOP, "Subject", "Text\n")
+    write_mail(store.mails, name, SHOP, MailText("Subject", "Text\n"))
 
 
 async def test_a_mail_that_is_not_taken_is_tried_again_later(

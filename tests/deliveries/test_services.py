@@ -30,6 +30,7 @@ from service.worker.deliveries.secret_box import SecretBox, new_key
 from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
 from service.worker.results.queries import suspended_accounts
+from tracking.errors import NotDone
 from tracking.request import MAIN
 
 
@@ -117,7 +118,7 @@ def test_an_operator_may_allow_an_account_a_private_network(
     made = make(ours, destination="http://10.0.0.1:8080/")
 
     assert made.service.destination == "http://10.0.0.1:8080/"
-    with pytest.raises(accounts.NotDone, match="no account shop"):
+    with pytest.raises(NotDone, match="no account shop"):
         ours.make(WHO, SHOP, "erp", {"destination": "http://10.0.0.1:8080/"})
     accounts.add_account(stores, SHOP)
     with pytest.raises(BadWish, match="https://"):
@@ -271,9 +272,9 @@ def test_an_accounts_services_pause_and_go_on_with_it_but_those_that_were_not_ac
     assert suspended == (["paused"] * 3, {SHOP: "!"})
     assert [each.state.value for each in ours.of(SHOP)] == ["active", "paused", "active"]
     assert suspended_accounts(stores.accounts) == {}
-    with pytest.raises(accounts.NotDone, match="is not suspended"):
+    with pytest.raises(NotDone, match="is not suspended"):
         suspension.resume(ours, WHO, SHOP)
-    with pytest.raises(accounts.NotDone, match="never suspended"):
+    with pytest.raises(NotDone, match="never suspended"):
         suspension.suspend(ours, WHO, MAIN, "")
 
 
@@ -289,7 +290,7 @@ def test_a_service_made_while_its_account_is_removed_is_deleted_again(
 
     monkeypatch.setattr(ours, "_insert", and_meanwhile)
 
-    with pytest.raises(accounts.NotDone):
+    with pytest.raises(NotDone):
         ours.make(WHO, SHOP, "erp", TO)
 
     assert [each["state"] for each in stores.services.find()] == ["deleted"]

@@ -17,7 +17,7 @@ from limits.admin.line_scripts import newest_revision
 from limits.workers import WorkerInfo, registration
 from service.config import schema
 from service.config.schema import Config
-from service.operator import accounts, services
+from service.operator import services
 from service.operator.connections import Collections
 from service.operator.services import (
     Made,
@@ -27,6 +27,7 @@ from service.operator.services import (
 )
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.service import Service
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 
@@ -37,7 +38,7 @@ def made_at_once(ours: Services, names: list[str]) -> list[Made | Exception]:
         begin.wait()
         try:
             return make(ours, name)
-        except accounts.NotDone as error:
+        except NotDone as error:
             return error
 
     with ThreadPoolExecutor(len(names)) as threads:

@@ -16,7 +16,7 @@ from service.worker.deliveries import totals as totals_module
 from service.worker.deliveries.alerts import Addresses
 from service.worker.deliveries.delivery import Delivery, DeliveryState, document_of
 from service.worker.deliveries.keeper import keep_counts
-from service.worker.deliveries.mail import write_mail
+from service.worker.deliveries.mail import MailText, write_mail
 from service.worker.deliveries.service import document_of as service_document
 from service.worker.deliveries.standing import DAY, days_of, standing_of
 from service.worker.deliveries.totals import Totals, keep_cursor
@@ -224,7 +224,7 @@ async def test_how_webhooks_stand_is_read_for_metrics(store: Store, totals: Tota
     end(store, "two", "dead", NOON - DAY)
     await totals.look(NOON + HOUR)
     keep_counts(store.alerts, {SERVICE.id: {"account": "shop", "open": 3, "held": 4}})
-    write_mail(store.mails, "one", "orders@shop.example", "Subject", "Text")
+    write_mail(store.mails, "one", "orders@shop.example", MailText("Subject", "Text"))
 
     standing = standing_of(store, NOON + HOUR)
 

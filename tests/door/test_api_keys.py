@@ -33,14 +33,7 @@ from service.http.callers import Callers
 from service.observe.background import Background
 from service.observe.events import Event
 from service.operator import accounts, connections
-from service.operator.accounts import (
-    NotDone,
-    add_account,
-    add_key,
-    remove_account,
-    revoke_key,
-    rotate_key,
-)
+from service.operator.accounts import add_account, add_key, remove_account, revoke_key, rotate_key
 from service.operator.accounts import (
     keys as kept_keys,
 )
@@ -48,7 +41,7 @@ from service.operator.audit import Operator, Via
 from service.operator.connections import collections_of
 from service.operator.keys import PREFIX_CHARACTERS, Keys, Scope, make_key
 from service.worker.tubes.envelope import decode_request
-from tracking.errors import ResultsDown
+from tracking.errors import NotDone, ResultsDown
 from tracking.request import MAIN, Account
 
 

@@ -41,8 +41,8 @@ local redis = (function(real)
       if name == 'SET' and with[3] == 'PX' then
         return way('SET', with[1], with[2], 'PXAT', now_ms + with[4])
       end
-      if name == 'XADD' and with[5] == '*' then
-        with[5] = now_ms .. '-*'
+      if name == 'XADD' then
+        for i = 2, 5 do with[i] = with[i] == '*' and now_ms .. '-*' or with[i] end
         return way(name, unpack(with))
       end
       if name ~= 'PTTL' then return way(name, ...) end

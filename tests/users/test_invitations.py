@@ -11,13 +11,14 @@ from msgspec import structs
 
 from service.config.schema import Config, Http, Redis, Web
 from service.operator import invitations, users
-from service.operator.accounts import NotDone, remove_account
+from service.operator.accounts import remove_account
 from service.operator.audit import Operator, Via
 from service.operator.connections import Collections
 from service.operator.invitations import Invitation, Purpose, accept, find_link
 from service.operator.sessions import find_session, open_session, open_session_of
 from service.operator.users import Role, User, new_user
 from service.worker.results.database import Document
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 ANNA, BEN, PASSWORD = "anna@acme.example", "ben@acme.example", "correct horse battery"

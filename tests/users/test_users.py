@@ -11,7 +11,7 @@ import argon2
 import pytest
 
 from service.operator import passwords, users
-from service.operator.accounts import NotDone, add_account, remove_account
+from service.operator.accounts import add_account, remove_account
 from service.operator.audit import Operator, Via
 from service.operator.connections import Collections
 from service.operator.keys import Scope
@@ -25,6 +25,7 @@ from service.operator.sessions import (
 )
 from service.operator.users import Role, new_user, scopes_of
 from service.worker.results.database import Names, indexes_for
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 ANNA, BEN, PASSWORD = "anna@acme.example", "ben@acme.example", "correct horse battery"

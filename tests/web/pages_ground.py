@@ -28,11 +28,12 @@ from devstack.process import Process
 from devstack.servers import free_port
 from service.config.load import load
 from service.config.schema import Config
-from service.operator.accounts import NotDone, add_account
+from service.operator.accounts import add_account
 from service.operator.audit import Operator
 from service.operator.connections import Collections, collections_of
 from service.operator.sessions import open_session_of
 from service.operator.users import Role, User, add_user, find_user
+from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,10 +9,18 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
+from urllib.parse import urlencode
 
 import greenstalk
 from pages_ground import ACME, Person, Service
-from webhook_ground import store_attempt, store_delivery, store_service
+from webhook_ground import (
+    foreign,
+    store_attempt,
+    store_delivery,
+    store_relay,
+    store_relayed,
+    store_service,
+)
 
 from devstack.site.shapes.parcel import HTML, MARKUP
 from service.operator.accounts import add_key, set_alerts
@@ -20,6 +28,8 @@ from service.operator.audit import Operator
 from service.operator.invitations import invite
 from service.operator.keys import Scope
 from service.operator.users import Role
+from service.worker.deliveries.mail import About, MailText, write_mail
+from service.worker.deliveries.service import ServiceState
 from tracking.request import MAIN, Account
 
 PATIENCE_SECONDS = 20.0
@@ -86,7 +96,29 @@ def _plant_for(service: Service, account: Account, key: str) -> None:
     set_alerts(stores, Operator(), account, f"'{{alerts}}'&{secret_of(account)}@example.com")
     hook = store_service(stores, "hook", account=account, headers={"X-Shop": text})
     delivery = store_delivery(stores, hook, parcel=f"{SLUG}:{NUMBERS[account]}")
-    store_attempt(stores, delivery, 1, failure=text, excerpt=text)
+    store_attempt(stores, delivery, 1, failure=text, excerpt=text, body=text.encode())
+    _plant_relayed(service, account, text)
+    mail = MailText(text, text)
+    write_mail(stores.mails, f"m-{account}", "a@example.com", mail, About("service:x", account))
+
+
+def _plant_relayed(service: Service, account: Account, text: str) -> None:
+    """Store what a stranger sent to a relay, as each kind of body that a page shows."""
+    paused = ServiceState.PAUSED
+    relay = store_relay(service.stores, "relay", account=account, state=paused)
+    form = "application/x-www-form-urlencoded"
+    bodies = {
+        "text/html": text.encode(),
+        "application/json": json.dumps({text: text}).encode(),
+        form: urlencode({text: text}).encode(),
+        "image/svg+xml": bytes(range(1, 32)) * (1 << 15) + text.encode(),
+    }
+    for kind, body in bodies.items():
+        headers = (("Content-Type", kind), ("X-Text", text), ("X-Long", text + "<" * 8_192))
+        request = foreign(relay, target=f"/{MARKUP}", headers=headers, body=body)
+        made = store_relayed(service.stores, relay, request, made=1)
+        answer = {"body": text.encode(), "headers": {"x-text": text}}
+        store_attempt(service.stores, made, 1, failure="server_error", **answer)
 
 
 def _wait_until_known(person: Person, key: str) -> None:

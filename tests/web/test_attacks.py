@@ -32,8 +32,8 @@ from tracking.request import MAIN
 
 pytestmark = pytest.mark.prove
 
-NOT_LINKED = {"/welcome/{token}", "/sent", "/reset", "/sign-up"}
-"""Pages to which only mails and strangers come."""
+NOT_LINKED = {"/welcome/{token}", "/sent", "/reset", "/sign-up", "/services/{name}/tests/{id}"}
+"""Pages to which only mails, strangers and forms lead."""
 
 
 @pytest.fixture(scope="module")

@@ -8,22 +8,19 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import SMTP, Envelope, Session
 from browser_ground import PATIENCE_MS, WIDE, Window, window
+from mailboxes import Mailbox, serving_mailbox
 from pages_ground import ACME, Service
 from planted import SLUG
 from playwright.sync_api import Browser, Page, expect
 
 from devstack.process import Process
-from devstack.servers import free_port
 from devstack.site.remote import CourierSite
 from service.operator.audit import Operator
 from service.operator.users import Role, add_user, new_user
@@ -32,54 +29,25 @@ from tracking.request import MAIN
 pytestmark = pytest.mark.prove
 
 PASSWORD = "correct horse battery"  # noqa: S105 - of nobody else
-MAIL_SECONDS = 30.0
 NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 LINE = "/lines/blue-post"
 DEAD = 120
 ROWS = 5_000
 
 
-class Mailbox:
-    """A server that takes all mails, and keeps them."""
-
-    def __init__(self) -> None:
-        self.mails: list[tuple[str, str]] = []
-        self.port = free_port()
-
-    async def handle_DATA(  # noqa: N802 - the library's name
-        self, _: SMTP, __: Session, envelope: Envelope
-    ) -> str:
-        self.mails.append((envelope.rcpt_tos[0], (envelope.original_content or b"").decode()))
-        return "250 OK"
-
-    def link_to(self, email: str) -> str:
-        """The path of the link in the mail that somebody was sent."""
-        deadline = time.monotonic() + MAIL_SECONDS
-        while not (found := [text for whom, text in self.mails if whom == email]):
-            assert time.monotonic() < deadline, f"a mail to {email}"
-            time.sleep(0.1)
-        link: str = re.findall(r"https?://\S+", found[-1].replace("=\r\n", ""))[0]
-        return urlsplit(link).path
-
-
 @pytest.fixture(scope="module")
 def mailbox() -> Iterator[Mailbox]:
-    kept = Mailbox()
-    controller = Controller(kept, hostname="127.0.0.1", port=kept.port)
-    controller.start()
-    yield kept
-    controller.stop()
+    with serving_mailbox() as kept:
+        yield kept
 
 
 @pytest.fixture(scope="module")
 def more_settings(couriers: dict[str, str], mailbox: Mailbox) -> dict[str, str]:
-    return couriers | {
+    return {
+        **couriers,
+        **mailbox.settings,
         "TRACKER_LIMITS__PER_SECOND": "20",
         "TRACKER_COURIERS__ACME_POST__NUMBERS_PER_CALL": "100",
-        "TRACKER_MAIL__HOST": "127.0.0.1",
-        "TRACKER_MAIL__PORT": f"{mailbox.port}",
-        "TRACKER_MAIL__TLS": "none",
-        "TRACKER_MAIL__SENDER": "tracker@tracker.example",
     }
 
 

@@ -40,6 +40,15 @@ document.addEventListener("submit", (event) => {
   if (why && !window.confirm(why)) event.preventDefault();
 });
 
+// A button that copies what stands in another element; without a script it is not there.
+for (const each of document.querySelectorAll("button[data-copy]")) {
+  each.hidden = !navigator.clipboard;
+  each.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(each.dataset.copy).textContent);
+    each.textContent = "Copied";
+  });
+}
+
 // What somebody has chosen is not swapped for a suggestion that comes later.
 document.addEventListener("change", (event) => {
   if (event.target.closest("[data-suggested]")) event.target.dataset.chosen = "";

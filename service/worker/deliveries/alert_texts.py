@@ -5,17 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from service import PROGRAM
 from service.worker.deliveries.health import ALERT_AFTER, DISABLE_AFTER, JOINS_FOR, DisabledWhy
-
-
-class MailText(NamedTuple):
-    """What a mail says."""
-
-    subject: str
-    text: str
+from service.worker.deliveries.mail import MailText
 
 
 @dataclass(frozen=True, slots=True)

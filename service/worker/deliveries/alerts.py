@@ -32,10 +32,10 @@ from pymongo.errors import DuplicateKeyError
 
 from service.observe.events import Event
 from service.observe.log import emit
-from service.worker.deliveries.alert_texts import MailText, Matter, raised, resolved, site_of
+from service.worker.deliveries.alert_texts import Matter, raised, resolved, site_of
 from service.worker.deliveries.health import Alert, Step, Trouble, alert_in, step_of, trouble_of
 from service.worker.deliveries.keeper import COUNTS, TOO_MANY
-from service.worker.deliveries.mail import write_mail
+from service.worker.deliveries.mail import About, MailText, write_mail
 from service.worker.deliveries.service import NOT_DELETED, ServiceState
 from service.worker.results.change import EventName
 from service.worker.results.connection import Store
@@ -139,7 +139,8 @@ class Alerts:
         if matter.account:
             to = address_of(self._store, matter.account)
         if to:
-            write_mail(self._store.mails, mail_name(alert), to, *text)
+            about = About(alert.id, matter.account)
+            write_mail(self._store.mails, mail_name(alert), to, text, about)
 
 
 def changed(

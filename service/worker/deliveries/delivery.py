@@ -127,6 +127,11 @@ def attempt_id(delivery: str, number: int) -> str:
     return f"{delivery}.{number}"
 
 
+def number_in(attempt: str) -> int:
+    """Tell which attempt of its delivery has this id."""
+    return int(attempt.rpartition(".")[2])
+
+
 def document_of(delivery: Delivery) -> dict[str, Any]:
     """Write a delivery as it is stored in `deliveries`."""
     return {

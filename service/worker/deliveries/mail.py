@@ -4,6 +4,7 @@
 member     is
 ========== =====================================================================================
 `_id`      names what the mail is about, so that the same mail is written once; its Message-ID
+`account`, `about` of an alert: who hears, "" for operators, and of what (`alerts` has its `_id`)
 `to`, `subject`, `text`; the text of a mail with a link goes when it ends
 `made_at`  when it was written down
 `next_at`  when it is tried next; a sender moves that ahead first, so that no other one tries it
@@ -21,6 +22,7 @@ from __future__ import annotations
 import datetime as dt
 from email.message import EmailMessage
 from email.utils import format_datetime
+from typing import NamedTuple
 
 from pymongo import ReturnDocument
 from pymongo.collection import Collection
@@ -51,11 +53,29 @@ TOGETHER_MOST = 50
 """Mails of one look: a server that answers slowly keeps none longer from being claimed again."""
 
 
-def write_mail(mails: Collection[Document], name: str, to: str, subject: str, text: str) -> None:
+class MailText(NamedTuple):
+    """What a mail says."""
+
+    subject: str
+    text: str
+
+
+class About(NamedTuple):
+    """Of what people are alerted by a mail: the id of its alert, or `digest`, and the account."""
+
+    alert: str
+    account: str
+
+
+def write_mail(
+    mails: Collection[Document], name: str, to: str, says: MailText, about: About | None = None
+) -> None:
     """Write a mail down, once. Raises PyMongoError: repeat it."""
     now = dt.datetime.now(dt.UTC)
-    mail = {"to": to, "subject": subject, "text": text, "made_at": now, "next_at": now}
-    made = mail | {"tries": 0, "ended_at": None, "error": ""}
+    mail = {"to": to, **says._asdict(), "made_at": now, "next_at": now}
+    made: Document = mail | {"tries": 0, "ended_at": None, "error": ""}
+    if about:
+        made |= {"account": about.account, "about": about.alert}
     mails.update_one({"_id": name}, {"$setOnInsert": made}, upsert=True)
 
 

@@ -32,7 +32,7 @@ from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.deliveries.alert_texts import digest, digest_of_dead
 from service.worker.deliveries.alerts import Addresses, address_of
-from service.worker.deliveries.mail import write_mail
+from service.worker.deliveries.mail import About, write_mail
 from service.worker.deliveries.standing import (
     DAY,
     FIGURES,
@@ -59,6 +59,9 @@ PATIENCE_SECONDS = 12.0
 
 CURSOR = "totals"
 """The document of `alerts`: until when is counted, and which days had their digests."""
+
+DIGEST = "digest"
+"""What the mail of a day is about."""
 
 
 class Totals:
@@ -176,12 +179,14 @@ def write_digests(
         to, text = address_of(store, account), digest(account, day, sorted(services))
         written.append((account, sum(each["dead"] for _, each in services)))
         if addresses.by_mail and to:
-            write_mail(store.mails, f"digest.{day:%Y-%m-%d}.{account}", to, *text)
+            name = f"digest.{day:%Y-%m-%d}.{account}"
+            write_mail(store.mails, name, to, text, About(DIGEST, account))
     if dead := dead_of(store, day):
         written.append(("", sum(count for _, _, count in dead)))
         if addresses.by_mail and addresses.operators:
             text = digest_of_dead(day, dead)
-            write_mail(store.mails, f"digest.{day:%Y-%m-%d}", addresses.operators, *text)
+            name = f"digest.{day:%Y-%m-%d}"
+            write_mail(store.mails, name, addresses.operators, text, About(DIGEST, ""))
     return written
 
 

@@ -279,6 +279,7 @@ class Index:
 
 
 def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
+    sent = Index(("ended_at",), None, MAILS_KEEP_DAYS)
     return {
         "services": (
             # Of two who make the same at once MongoDB refuses one: a name, a place among those that
@@ -310,11 +311,10 @@ def _webhooks(names: Names) -> Mapping[str, Sequence[Index]]:
         ),
         "attempts": (
             Index(("at",), None, names.attempts_keep_days),
-            # For the last errors of a service.
             Index(("service", "at"), FAILED, own_name="failed"),
         ),
         "relay_values": (Index(("until",), until=True),),
-        "mails": (Index(("ended_at", "next_at")), Index(("ended_at",), None, MAILS_KEEP_DAYS)),
+        "mails": (Index(("ended_at", "next_at")), Index(("account", "made_at")), sent),
     }
 
 

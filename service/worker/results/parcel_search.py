@@ -11,7 +11,7 @@ from pymongo.collection import Collection
 
 from service.worker.results.database import Collections, Document
 from service.worker.results.document import document_id, parcel_in
-from service.worker.results.parcel_filter import Which, ends_with_account, in_batches
+from service.worker.results.parcel_filter import BATCH, Which, ends_with_account, in_batches
 from service.worker.results.shipments import LABEL, searched
 from tracking.request import Account
 
@@ -47,7 +47,9 @@ def numbered(tracking: Collection[Document], which: Which, forms: Sequence[str])
     for some in in_batches(slugs):
         firsts = [f"{slug}:{form}" for slug in some for form in forms]
         ranges = [{"_id": {"$gte": each, "$lt": each + _LAST, **own}} for each in firsts]
-        for found in tracking.find({"$or": ranges}, {"_id": 1}, hint="_id_"):
+        wanted = {"$or": ranges}
+        # Else all but the first hundred come at once, however few are read.
+        for found in tracking.find(wanted, {"_id": 1}, hint="_id_", batch_size=BATCH):
             yield found["_id"]
 
 
@@ -69,7 +71,7 @@ def _said(stores: Collections, account: Account, text: str, *, exactly: bool) ->
     if not exactly:
         # A label stands there as what it is, too.
         wanted["search"] = {"$elemMatch": range_}
-    for each in stores.shipments.find(wanted, {"parcel": 1}):
+    for each in stores.shipments.find(wanted, {"parcel": 1}, batch_size=BATCH):
         yield document_id(each["parcel"], account)
 
 

@@ -233,31 +233,30 @@ def _zmscore(space: Keyspace, args: Sequence[str]) -> Reply:
 
 
 def _xadd(space: Keyspace, args: Sequence[str]) -> Reply:
-    """`XADD key MAXLEN|MINID ~ bound * field value …`, trimmed to the entry."""
-    key, trimmed, about, bound, name, *fields = args
-    if trimmed.upper() not in {"MAXLEN", "MINID"} or (about, name) != ("~", "*"):
-        raise RefusedError(SYNTAX)
+    """`XADD key [MINID ~ least] * field value …`, trimmed to the entry."""
+    key, *bound = args[: args.index("*")]
     entries = space.made(Entries, key)
     ms, seq = map(int, entries[-1][0].split("-")) if entries else (0, -1)
     made = f"{space.now_ms}-0" if space.now_ms > ms else f"{ms}-{seq + 1}"
-    entries.append((made, tuple(fields)))
-    if trimmed.upper() == "MINID":
-        _xtrim(space, (key, trimmed, about, bound))
-    else:
-        del entries[: max(0, len(entries) - integer(bound))]
+    entries.append((made, tuple(args[args.index("*") + 1 :])))
+    if bound:
+        _xtrim(space, (key, *bound))
     return made
 
 
 def _xtrim(space: Keyspace, args: Sequence[str]) -> Reply:
-    """`XTRIM key MINID ~ least`, to the entry; an emptied stream stays."""
-    key, minid, about, least = args
-    if (minid.upper(), about) != ("MINID", "~"):
+    """`XTRIM key MAXLEN|MINID ~ bound`, to the entry; an emptied stream stays."""
+    key, trimmed, about, bound = args
+    if trimmed.upper() not in {"MAXLEN", "MINID"} or about != "~":
         raise RefusedError(SYNTAX)
     entries = space.of(Entries, key)
     if entries is None:
         return 0
     before = len(entries)
-    entries[:] = [each for each in entries if int(each[0].split("-")[0]) >= float(least)]
+    if trimmed.upper() == "MAXLEN":
+        del entries[: max(0, before - integer(bound))]
+    else:
+        entries[:] = [each for each in entries if int(each[0].split("-")[0]) >= float(bound)]
     space.written[key] = None
     return before - len(entries)
 

@@ -28,6 +28,7 @@ from tracking.operation import State
 from tracking.request import TrackingRequest
 
 NAMES = (
+    "accounts",
     *("services", "events", "deliveries", "attempts", "alerts"),
     *("operations", "refused", "forgotten", "shipments", "limits"),
 )

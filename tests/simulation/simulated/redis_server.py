@@ -128,7 +128,10 @@ class RedisServer:
         if name.upper() not in COMMANDS:
             self._around.trace.breach("redis", f"the double does not know {name}")
         try:
-            return execute(self._space, name, args)
+            reply = execute(self._space, name, args)
+            # Scripts get a list; a client, in RESP3, a map.
+            pairs = name.upper() == "HGETALL" and isinstance(reply, list)
+            return dict(zip(reply[::2], reply[1::2], strict=True)) if pairs else reply
         except RefusedError as error:
             return Refusal(str(error))
 

@@ -54,6 +54,10 @@ class View:
         left_ms = int(self.do("PTTL", key))
         return min(left_ms, 1) if self._clock_steps else left_ms
 
+    def time(self) -> tuple[int, int]:
+        now_ms = self._space.now_ms
+        return now_ms // 1_000, now_ms % 1_000 * 1_000
+
     def mget(self, *keys: str) -> list[str | None]:
         return [self.do("GET", key) for key in keys]
 

@@ -1,0 +1,123 @@
+"""The page of one delivery: its body, its attempts, and what may be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from service.operator import deliveries
+from service.operator.audit import Operator
+from service.operator.connections import Collections, in_thread
+from service.operator.deliveries import Delivery, DeliveryState, EventName
+from service.operator.keys import Scope
+from service.operator.services import Services, UnknownService
+from service.web import assets
+from service.web.bodies import Sent, curl, shown_body, visible
+from service.web.deliveries import DELIVERIES, address_of
+from service.web.frame import Frame, Page, see_other
+from service.web.visitors import Visitor
+from tracking.request import Account
+
+JSON = "application/json"
+ONE = f"{DELIVERIES}/{{id}}"
+
+Act = Callable[[Collections, Operator, Account, str], Delivery]
+
+
+class OneDelivery:
+    """For one event loop. Each handler raises Problem, 404 for what is another account's."""
+
+    def __init__(self, frame: Frame, services: Services) -> None:
+        self._frame = frame
+        self._services = services
+        self._stores = services.stores
+
+    def pages(self) -> list[Page]:
+        """Name them."""
+        return [
+            Page("GET", ONE, self.show),
+            Page("GET", f"{ONE}/body", self.download),
+            Page("POST", f"{ONE}/resend", self.resend, Scope.HOOKS),
+            Page("POST", f"{ONE}/cancel", self.cancel, Scope.HOOKS),
+            self._frame.live(f"{ONE}/now", "deliveries/now.html", self._now),
+        ]
+
+    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Show all of one; a relayed request has a page of its own. Raises Problem, StoreError."""
+        name = request.match_info["id"]
+        one = await in_thread(deliveries.one, self._stores, visitor.account, name)
+        if one.type is EventName.RELAY_REQUEST:
+            return see_other(address_of(one))
+        values = await in_thread(self._values, visitor, name)
+        values |= await self._now(request, visitor)
+        return self._frame.render(request, visitor, "deliveries/one.html", **values)
+
+    async def download(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Give a body as a file. Raises Problem, StoreError."""
+        name = request.match_info["id"]
+        told = await in_thread(deliveries.show, self._stores, visitor.account, name)
+        return as_file(told["body"], f"delivery-{name}.json")
+
+    async def resend(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Have one sent now. Raises Problem, StoreError."""
+        return await self._act(request, visitor, deliveries.resend, "It is sent again now.")
+
+    async def cancel(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        """Have one never sent again. Raises Problem, StoreError."""
+        return await self._act(request, visitor, deliveries.cancel, "It is not sent any more.")
+
+    async def _act(
+        self, request: web.Request, visitor: Visitor, act: Act, done: str
+    ) -> web.StreamResponse:
+        asked = (self._stores, visitor.operator, visitor.account, request.match_info["id"])
+        return see_other(address_of(await in_thread(act, *asked)), done=done)
+
+    async def _now(self, request: web.Request, visitor: Visitor) -> Mapping[str, Any]:
+        name = request.match_info["id"]
+        return await in_thread(now_of, self._stores, visitor, name)
+
+    def _values(self, visitor: Visitor, name: str) -> dict[str, Any]:
+        told = deliveries.show(self._stores, visitor.account, name)
+        body = (told["body"] or "").encode()
+        try:
+            url = self._services.named(visitor.account, told["service"]).destination
+        except UnknownService:
+            url = ""
+        sent = Sent("POST", url, [("Content-Type", JSON)], body, f"delivery-{name}.json")
+        return {
+            "body": None if told["body"] is None else shown_body(body, JSON),
+            "curl": curl(sent) if url and body else "",
+        }
+
+
+def now_of(stores: Collections, visitor: Visitor, name: str) -> dict[str, Any]:
+    """Find how a delivery stands: what a page shows again and again. Raises UnknownDelivery."""
+    one = deliveries.one(stores, visitor.account, name)
+    service = deliveries.names_of_services(stores, [one])[one.service]
+    attempts = [
+        {**each, "headers": list(each["headers"].items()), "body": visible(each["body"])}
+        for each in deliveries.attempts_of(stores, one)
+    ]
+    has_arrived = one.state in {DeliveryState.DELIVERED, DeliveryState.COMPLETED}
+    return {
+        "one": {**deliveries.members(one, service), "status": one.status},
+        "attempts": attempts,
+        "may_change": Scope.HOOKS in visitor.scopes,
+        "may_cancel": one.state in {DeliveryState.OPEN, DeliveryState.HELD},
+        "has_arrived": has_arrived,
+    }
+
+
+def as_file(body: str | bytes | None, name: str) -> web.Response:
+    """Answer a body as a file that a browser saves, and does not look into. Raises HTTPNotFound."""
+    if body is None:
+        raise web.HTTPNotFound
+    headers = {
+        **assets.HEADERS,
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    return web.Response(body=body.encode() if isinstance(body, str) else body, headers=headers)

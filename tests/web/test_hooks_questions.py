@@ -1,0 +1,137 @@
+"""What pages of services, deliveries and the inbox ask of MongoDB: each is answered by an index."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pymongo
+import pytest
+from pymongo.monitoring import CommandListener
+from webhook_ground import (
+    NOTED_AT,
+    store_attempt,
+    store_delivery,
+    store_relay,
+    store_relayed,
+    store_service,
+)
+
+from service.config.load import load
+from service.operator import deliveries, inbox, service_view
+from service.operator.deliveries import Which
+from service.operator.services import Services
+from service.worker.deliveries.delivery import DeliveryState
+from service.worker.results.change import EventName
+from service.worker.results.database import Collections, Document, Names, indexes_for, make_indexes
+from tracking.request import MAIN, Account
+
+ASKED = {"find", "aggregate", "count"}
+COUNTED = {"services", "events", "deliveries", "attempts", "mails", "alerts", "statistics"}
+
+
+class Asked(CommandListener):
+    """What was asked of MongoDB."""
+
+    def __init__(self) -> None:
+        self.commands: list[Mapping[str, Any]] = []
+
+    def started(self, event: Any) -> None:
+        if event.command_name in ASKED:
+            self.commands.append(dict(event.command))
+
+    def succeeded(self, event: Any) -> None: ...
+    def failed(self, event: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture(scope="module")
+def stores(stack: Any, asked: Asked) -> Iterator[Collections]:
+    uri = stack.mongodb.url
+    with pymongo.MongoClient[Document](uri, event_listeners=[asked], tz_aware=True) as client:
+        names = Names(uri, "test_hooks_questions")
+        made = Collections(client, names)
+        for name in COUNTED & indexes_for(names).keys():
+            make_indexes(made.named(name), indexes_for(names)[name])
+        yield made
+        client.drop_database("test_hooks_questions")
+
+
+@pytest.mark.parametrize("event", [None, EventName.RELAY_REQUEST])
+@pytest.mark.parametrize("named", [True, False])
+def test_what_would_be_sent_again_is_counted_without_reading_it(
+    stores: Collections, asked: Asked, event: EventName | None, *, named: bool
+) -> None:
+    theirs = store_relay(stores, "theirs", account=Account("acme"))
+    store_relayed(stores, theirs, state=DeliveryState.DEAD)
+    relay = store_relay(stores, f"relay{event}{named}")
+    for state in (DeliveryState.DEAD, DeliveryState.OPEN):
+        store_relayed(stores, relay, state=state)
+    before = stores.deliveries.count_documents({"account": MAIN, "state": "dead"})
+    which = Which(MAIN, relay.id if named else None, event=event)
+    asked.commands.clear()
+
+    assert deliveries.count_failed(stores, which) == (1 if named else before)
+    kept = {k: v for k, v in asked.commands[-1].items() if k not in {"lsid", "$db"}}
+    plan = str(stores.tracking.database.command("explain", kept, verbosity="queryPlanner"))
+    assert "'FETCH'" not in plan.partition("'rejectedPlans'")[0]
+    assert deliveries.count_failed(stores, replace(which, service=theirs.id)) == 0
+
+
+def test_each_question_is_answered_by_an_index(stores: Collections, asked: Asked) -> None:
+    hook, relay = store_service(stores, "hook"), store_relay(stores)
+    one = store_delivery(stores, hook, state=DeliveryState.DEAD)
+    store_attempt(stores, one, 1)
+    relayed = store_relayed(stores, relay, status=500)
+    services, since = (
+        Services(load(None, {}, Path("/")).config, stores),
+        NOTED_AT - dt.timedelta(days=1),
+    )
+    behind, state = (NOTED_AT + dt.timedelta(days=1), "A"), DeliveryState.DEAD
+    some: list[dict[str, Any]] = [
+        {},
+        {"behind": behind},
+        {"service": hook.id},
+        {"state": state, "since": since},
+        {"service": hook.id, "state": state, "event": EventName.PARCEL_CHANGED, "behind": behind},
+        {"event": EventName.PARCEL_CHANGED, "until": NOTED_AT},
+        {"parcel": one.parcel},
+    ]
+    found: list[dict[str, Any]] = [
+        *({}, {"behind": behind}, {"words": ("orders",)}, {"words": ("orders", "paid")}),
+        *({"status": 500, "since": since}, {"status": 500, "words": ("paid",), "state": state}),
+        *({"service": relay.id, "words": ("paid",)}, {"service": relay.id, "status": 500}),
+    ]
+    asked.commands.clear()
+
+    for given in some:
+        deliveries.deliveries_of(stores, Which(MAIN, **given), 50)
+        deliveries.count_failed(stores, replace(Which(MAIN, **given), behind=None))
+    for given in found:
+        inbox.inbox_of(stores, Which(MAIN, **given), 50)
+        which = replace(Which(MAIN, **given), behind=None, event=EventName.RELAY_REQUEST)
+        deliveries.count_failed(stores, which)
+    deliveries.show(stores, MAIN, one.id)
+    inbox.show(stores, MAIN, relayed.id)
+    service_view.rows_of(services, MAIN)
+    service_view.whole_members(services, MAIN, "hook")
+    service_view.hours_of(stores, [hook.id, relay.id], NOTED_AT)
+    service_view.alert_of(stores, hook.id)
+    service_view.mails_of(stores, [MAIN, ""], hook.id)
+    commands = list(asked.commands)
+
+    assert len(commands) > 40
+    for each in commands:
+        kept = {k: v for k, v in each.items() if k not in {"lsid", "$db", "maxTimeMS"}}
+        if "pipeline" not in kept:
+            kept.pop("cursor", None)
+        plan = str(stores.tracking.database.command("explain", kept, verbosity="queryPlanner"))
+        plan = plan.partition("'rejectedPlans'")[0]
+        assert "COLLSCAN" not in plan, kept

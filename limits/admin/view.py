@@ -114,8 +114,7 @@ class View(LineSnapshots):
         return None
 
     async def _explained(self, line: Line, place: Place) -> Place:
-        """Say what paused a line; no end where the time alone does not help."""
+        """Say what paused a line; no start of the call where the time alone does not help."""
         why = (await self.line(line)).paused_why
-        if why != NoCredentials.code:
-            return replace(place, why=why)
-        return replace(place, why=why, eta_seconds=None, until_seconds=None)
+        eta = None if why == NoCredentials.code else place.eta_seconds
+        return replace(place, why=why, eta_seconds=eta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from limits.admin.accounts import accounts_in
 from limits.admin.operations import Operation, operations, operations_of
@@ -12,9 +12,13 @@ from limits.admin.running import LiveWorker, live_workers
 from limits.admin.snapshot import LineSnapshots, seconds_until
 from limits.failure import redis_asked
 from limits.server import Memory, memory_in
+from tracking.errors import NoCredentials
 from tracking.line import Line
 from tracking.operation import State
 from tracking.request import MAIN, Account, Number, Slug
+
+STOPPED = frozenset({"paused", "probing"})
+"""What binds a line that was stopped, or that one call alone tries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Place:
     on this day.
 
     `list` is "manual", "automatic", "later" (a retry, not due) or "behind" (its number runs).
+    `why`: what paused its line, "by_hand" or the code of an error. Without credentials each try
+    stops the line again, so nobody can tell when its call starts.
     """
 
     state: State
@@ -40,6 +46,7 @@ class Place:
     attempts: int = 0
     bound_by: str = ""
     until_seconds: float | None = None
+    why: str = ""
 
 
 class View(LineSnapshots):
@@ -94,7 +101,7 @@ class View(LineSnapshots):
             case "running", [tries]:
                 return Place(State.RUNNING, "", attempts=tries)
             case "waiting", [where, ahead, tries, why, ends, starts]:
-                return Place(
+                place = Place(
                     State.WAITING,
                     where,
                     ahead=None if ahead == "" else ahead,
@@ -103,4 +110,11 @@ class View(LineSnapshots):
                     bound_by=why,
                     until_seconds=seconds_until(ends, now_us),
                 )
+                return await self._explained(line, place) if why in STOPPED else place
         return None
+
+    async def _explained(self, line: Line, place: Place) -> Place:
+        """Say what paused a line; no start of the call where the time alone does not help."""
+        why = (await self.line(line)).paused_why
+        eta = None if why == NoCredentials.code else place.eta_seconds
+        return replace(place, why=why, eta_seconds=eta)

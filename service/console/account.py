@@ -116,6 +116,10 @@ def _add_what_it_is(parser: Parser) -> None:
         "secret that is shown this once, too (hmac), or a private key of theirs (rsa)",
     )
     parser.add_argument("--public-key", metavar="FILE", help="for rsa: the public key, in PEM")
+    text = "how long it works, like 12h or 90d; default: until it is revoked"
+    parser.add_argument("--ends", type=lasting, metavar="DURATION", help=text)
+    text = "requests a second with it, in each process; default: [http] per_second"
+    parser.add_argument("--per-second", type=float, metavar="NUMBER", help=text)
 
 
 def scopes_of(text: str) -> tuple[str, ...]:
@@ -249,9 +253,12 @@ def _resume(options: Options, config: schema.Config, stores: connections.Collect
 
 
 def _add_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    scopes, signing = tuple(map(keys.Scope, options.scope)), _signing_of(options)
-    made = accounts.add_key(stores, audit.Operator(), options.account, scopes, signing)
-    return _show(made, f"a key of {options.account}, good for {', '.join(options.scope)}", options)
+    scopes = tuple(map(keys.Scope, options.scope))
+    terms = accounts.Terms(_signing_of(options), options.ends, options.per_second)
+    made = accounts.add_key(stores, audit.Operator(), options.account, scopes, terms)
+    what = f"a key of {options.account}, good for {', '.join(options.scope)}"
+    what += "" if options.ends is None else f", for {span(options.ends)}"
+    return _show(made, what, options)
 
 
 def _list_keys(options: Options, _: schema.Config, stores: connections.Collections) -> int:
@@ -259,7 +266,7 @@ def _list_keys(options: Options, _: schema.Config, stores: connections.Collectio
     if options.json:
         for each in found:
             members = {"key": each.prefix, "account": each.account, "scopes": each.scopes}
-            signed = {"signature": each.signature}
+            signed = {"signature": each.signature, "per_second": each.per_second}
             say_json(members | signed | {"made_at": each.made_at, "ends_at": each.ends_at})
         return Exit.DONE
     if not found:
@@ -269,13 +276,14 @@ def _list_keys(options: Options, _: schema.Config, stores: connections.Collectio
         return Exit.DONE
     now = dt.datetime.now(dt.UTC)
     table(
-        ("key", "account", "good for", "signed", "made", "ends"),
+        ("key", "account", "good for", "signed", "a second", "made", "ends"),
         [
             (
                 f"{each.prefix}…",
                 each.account,
                 ",".join(each.scopes),
                 each.signature or "",
+                "" if each.per_second is None else f"{each.per_second:g}",
                 moment(each.made_at),
                 "ended " * bool(each.ends_at and each.ends_at <= now) + moment(each.ends_at),
             )

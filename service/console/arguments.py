@@ -15,7 +15,7 @@ from typing import NoReturn, TypeAlias, TypeVar
 
 from service import REFUSED
 from service.console.examples import epilog
-from tracking.request import Account, parse_account
+from tracking.request import FIELDS, FIELDS_PREFIX, Account, parse_account
 
 WIDTH = 79
 """Of a description, whatever the terminal."""
@@ -105,6 +105,18 @@ def add_actions(
         parsers[name] = below(added.add_parser(name, help=in_list(text), description=text))
         parsers[name].set_defaults(run=runs(act))
     return parsers
+
+
+def add_fields(parser: Parser) -> None:
+    """Let what some couriers need besides the number be given."""
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"what some couriers need besides the number, like postal_code=8000; repeatable. "
+        f"NAME is one of {', '.join(name.removeprefix(FIELDS_PREFIX) for name in FIELDS)}",
+    )
 
 
 def add_json(parser: Parser) -> None:

@@ -8,10 +8,21 @@ from collections.abc import Sequence
 
 from service import PROGRAM
 from service.config import schema
-from service.console import settings
-from service.console.arguments import Exit, Options, Parser, add_json, named
-from service.console.output import moment, say, say_json, table
-from service.operator import catalogue, health, limits, look
+from service.console import rows, settings, wording
+from service.console.arguments import (
+    Exit,
+    Options,
+    Parser,
+    UsageError,
+    add_fields,
+    add_json,
+    named,
+)
+from service.console.output import moment, note, say, say_json, table, tell
+from service.operator import catalogue, follow, health, limits, look, producer, trials
+from service.operator.put import Sendable
+from tracking.errors import LimitsDown
+from tracking.operation import State
 from tracking.request import Slug
 
 _MARKS = {"FINE": "ok", "UNREAD": "note", "UNSURE": "note", "FULL": "FULL", "AWAY": "AWAY"}
@@ -19,11 +30,17 @@ _MARKS = {"FINE": "ok", "UNREAD": "note", "UNSURE": "note", "FULL": "FULL", "AWA
 
 CODES_NAMED_MOST = 3
 
+TRY_SECONDS = 60.0
+"""How long a trial is waited for."""
+
 
 def doctor_arguments(parser: Parser) -> None:
     """Add the arguments of `doctor`."""
     text = "explain this courier alone: what it needs, its limits, how its line stands"
     parser.add_argument("slug", nargs="?", type=named, metavar="SLUG", help=text)
+    text = "ask the courier about this number, by a worker and the limits, and note what came of it"
+    parser.add_argument("--try", type=named, dest="number", metavar="NUMBER", help=text)
+    add_fields(parser)
     add_json(parser)
 
 
@@ -32,11 +49,17 @@ def run_doctor(options: Options) -> int:
     setting = settings.loaded(options)
     config = setting.config
     known = catalogue.Catalogue(config)
+    if options.number:
+        return _try(config, known, options)
     if options.slug:
         return _explain(config, known, known.resolve(options.slug)[0], as_json=options.json)
     findings = [*health.findings_here(setting), *asyncio.run(_ask(config, known))]
     own = limits.set_over_file(config)
-    couriers = [health.courier_health(config, known, slug, own.get(slug)) for slug in known.slugs]
+    tried = trials.trials_of(config)
+    couriers = [
+        dataclasses.replace(each, tried=tried.get(each.slug))
+        for each in (health.courier_health(config, known, s, own.get(s)) for s in known.slugs)
+    ]
     findings += health.credential_findings(couriers)
     if options.json:
         say_json(
@@ -46,7 +69,9 @@ def run_doctor(options: Options) -> int:
             }
         )
     else:
-        _print(findings, couriers, {*config.couriers, *own})
+        _print(findings, couriers, {*config.couriers, *own, *tried})
+    if health.away(findings):
+        return Exit.AWAY
     return Exit.NEGATIVE if health.worries_of(findings) else Exit.DONE
 
 
@@ -67,6 +92,7 @@ def _explain(
     """Explain one courier; 1 when it cannot be asked."""
     own = limits.set_over_file(config).get(slug)
     courier = health.courier_health(config, known, slug, own)
+    courier = dataclasses.replace(courier, tried=trials.trials_of(config).get(slug))
     findings = health.credential_findings([courier])
     if as_json:
         say_json(dataclasses.asdict(courier))
@@ -74,9 +100,45 @@ def _explain(
         say(f"{slug}: {known.name(slug)}, {courier.limits}")
         say(f"  {'credentials':<12} {_state(courier)}")
         say(f"  {'written by':<12} {courier.verified}")
+        say(f"  {'tried live':<12} {_tried(courier)}")
         _print_missing(courier)
         _print_findings(findings)
     return Exit.NEGATIVE if courier.missing or findings else Exit.DONE
+
+
+def _try(config: schema.Config, known: catalogue.Catalogue, options: Options) -> int:
+    """Ask a courier about one number; 0 when it has answered, 1 when not, 4 when it takes long."""
+    if not options.slug:
+        raise UsageError("say which courier: doctor SLUG --try NUMBER")
+    slug = known.resolve(options.slug)[0]
+    request = trials.request_of(known, slug, options.number, rows.fields_of(options))
+    if lacking := known.lacking(slug):
+        raise UsageError(f"nobody can ask it: {lacking}")
+    workers = asyncio.run(look.live_workers(config))
+    if workers is None:
+        raise LimitsDown("Redis does not answer")
+    if not workers:
+        note(wording.NOBODY)
+        return Exit.NEGATIVE
+    with producer.Producer(config.beanstalkd.servers) as to:
+        to.put([request.body], producer.PutOptions())
+    return asyncio.run(_answer(config, request, as_json=options.json))
+
+
+async def _answer(config: schema.Config, request: Sendable, *, as_json: bool) -> int:
+    """Wait for what the courier answers, show and note it."""
+    async for event in follow.follow([request], config, TRY_SECONDS):
+        match event:
+            case follow.End(_, operation):
+                await asyncio.to_thread(trials.note_trial, config, request.slug, operation)
+                words = f"{operation['status']}  {wording.summary(operation)}".rstrip()
+                members = {"slug": request.slug, "number": request.number, **operation}
+                tell(members, f"{request.slug} {request.number}: {words}", as_json=as_json)
+                return Exit.DONE if operation["status"] == State.SUCCESS else Exit.NEGATIVE
+            case follow.Binding(_, seen) if seen.bound_by:
+                note(wording.reason(seen))
+    note(f"no answer in {TRY_SECONDS:g} s; it is asked all the same: show --id {request.id}")
+    return Exit.WAITED
 
 
 def _print(
@@ -87,8 +149,8 @@ def _print(
     rest = [each.slug for each in couriers if each not in shown]
     if shown:
         say("")
-        headers = ("courier", "credentials", "limits")
-        table(headers, [(each.slug, _state(each), each.limits) for each in shown])
+        headers = ("courier", "credentials", "limits", "tried live")
+        table(headers, [(each.slug, _state(each), each.limits, _tried(each)) for each in shown])
         for courier in shown:
             _print_missing(courier)
     say("")
@@ -108,6 +170,10 @@ def _print_missing(courier: health.CourierHealth) -> None:
         say("")
         say(f"{courier.slug} needs {', '.join(variables)} (or these with _FILE)")
         say(f"      -> from {courier.credentials_from}")
+
+
+def _tried(courier: health.CourierHealth) -> str:
+    return f"{moment(courier.tried[0])}: {courier.tried[1]}" if courier.tried else "never"
 
 
 def _state(courier: health.CourierHealth) -> str:

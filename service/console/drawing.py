@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import (
@@ -34,13 +35,53 @@ PRINTED_SECONDS = 0.1
 Part = Text | Table
 
 
-def drawn(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """Draw a table for a terminal; cells are taken literally, never as markup."""
+def drawn(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None
+) -> Table:
+    """Draw a table for a terminal; cells are taken literally, never as markup.
+
+    A narrow one cuts no word: columns wrap between words, and where their longest words do not fit
+    side by side, the cells of a row stand below each other, each behind its header.
+    """
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
+    widths = fitting([headers, *texts], width or Console().width)
+    if widths is None:
+        return _stacked(headers, texts)
     made = Table(box=None, header_style="bold", pad_edge=False)
-    for header in headers:
-        made.add_column(header, overflow="fold")  # a narrow terminal must not cut what it says
-    for row in rows:
-        made.add_row(*(Text(printable(str(cell))) for cell in row))
+    for header, wide in zip(headers, widths, strict=True):
+        made.add_column(header, overflow="fold", width=wide)
+    for row in texts:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def fitting(lines: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Find how wide each column is, so that no word is cut; None where that is too wide."""
+    columns = list(zip(*lines, strict=True))
+    least = [
+        max(cell_len(word) for each in one for word in each.split() or ("",)) for one in columns
+    ]
+    wide = [max(map(cell_len, one)) for one in columns]
+    spare = width - 2 * (len(columns) - 1)  # blanks between two
+    if sum(least) > spare:
+        return None
+    while sum(wide) > spare:
+        loose = [at for at, each in enumerate(wide) if each > least[at]]
+        wide[max(loose, key=wide.__getitem__)] -= 1
+    return wide
+
+
+def _stacked(headers: Sequence[str], texts: Sequence[Sequence[str]]) -> Table:
+    """Draw each row as lines of header and cell, with an empty line behind; empty cells are not."""
+    made = Table(box=None, show_header=False, pad_edge=False)
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    for at, row in enumerate(texts):
+        for header, text in zip(headers, row, strict=True):
+            if text:
+                made.add_row(header, Text(text))
+        if at < len(texts) - 1:
+            made.add_row("", "")
     return made
 
 

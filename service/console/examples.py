@@ -63,7 +63,9 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
             ("account set acme alerts=ops@acme.example", "account set acme calls_a_day=5000")
         ),
         "account test-mail": Usage(("account test-mail acme",), "no server took the mail"),
-        "key add": Usage(("key add main --scope ingest,read",)),
+        "key add": Usage(
+            ("key add main --scope ingest,read", "key add acme --scope read --ends 90d")
+        ),
         "key list": Usage(("key list acme",)),
         "key revoke": Usage(("key revoke tk_0123456789ab",)),
         "key rotate": Usage(("key rotate tk_0123456789ab --keep 1h",)),
@@ -131,7 +133,11 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "dead delete": Usage(("dead delete --reason bad_number --yes",), _SOME),
         "reparse": Usage(("reparse --slug usps --dry-run",), "an answer still cannot be read"),
         "check": Usage(("check",), "something is wrong"),
-        "doctor": Usage(("doctor", "doctor usps"), "something is wrong"),
+        "doctor": Usage(
+            ("doctor", "doctor usps", "doctor usps --try 9405903699300184125060"),
+            "something is wrong",
+            waits=True,
+        ),
         "config show": Usage(("config show",), asks=False),
         "completion": Usage(("completion bash", "completion zsh"), asks=False),
     }

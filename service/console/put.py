@@ -19,6 +19,7 @@ from service.console.arguments import (
     Parser,
     UsageError,
     add_csv,
+    add_fields,
     add_json,
     from_one_on,
     named,
@@ -28,7 +29,6 @@ from service.console.output import note
 from service.operator import catalogue, follow, look, producer, put
 from tracking.errors import TubesDown
 from tracking.operation import State
-from tracking.request import FIELDS, FIELDS_PREFIX
 
 _COMPLAINTS_MOST = 20
 _LARGEST = 2**32 - 1
@@ -75,14 +75,7 @@ def _add_wishes(parser: Parser) -> None:
     parser.add_argument("--expires-in", type=seconds_of, metavar="DURATION", help=text)
     text = "the service that hears of its end; each request needs an id of yours"
     parser.add_argument("--webhook", type=named, metavar="SERVICE", help=text)
-    parser.add_argument(
-        "--field",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"what some couriers need besides the number, like postal_code=8000; repeatable. "
-        f"NAME is one of {', '.join(name.removeprefix(FIELDS_PREFIX) for name in FIELDS)}",
-    )
+    add_fields(parser)
 
 
 def run_put(options: Options) -> int:

@@ -87,6 +87,12 @@ def _given(options: Options) -> dict[str, str]:
         for name in ("slug", "id", "origin", "max_age", "expires_in", "webhook")
         if (value := getattr(options, name)) is not None
     }
+    return found | fields_of(options)
+
+
+def fields_of(options: Options) -> dict[str, str]:
+    """Read what `--field` says. Raises UsageError."""
+    found = {}
     for each in options.field:
         name, equals, text = each.partition("=")
         if not equals:

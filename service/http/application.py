@@ -85,6 +85,7 @@ def application(
     figures = FigureRoutes(door, operations, catalogue, callers)
     answering = problems(_checking(http.hosts, callers), elsewhere, figures.note)
     made = web.Application(middlewares=[answering], client_max_size=BODY_MOST)
+    made.on_response_prepare.append(callers.tell_rates)
     routes = [
         *Requests(door, catalogue, callers).routes(),
         Route("GET", "/livez", _lives, _LIVENESS),
@@ -119,7 +120,7 @@ def _by_hand(operations: Operations, catalogue: Catalogue, callers: Callers) -> 
     operators = operations.operators
     services = Services(operators.config, operations.stored.stores)
     return [
-        *CouriersRoutes(operators.config, catalogue, callers).routes(),
+        *CouriersRoutes(operators.config, operations.stored.stores, catalogue, callers).routes(),
         *LineRoutes(operators, catalogue, callers).routes(),
         *DeadRoutes(operators, catalogue, callers).routes(),
         *ServiceRoutes(services, callers).routes(),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
+from typing import NamedTuple
 
 from aiohttp import web
 
@@ -35,6 +36,23 @@ _UNSEEN = "this key was not known yet when the request came: send it again"
 _HOW = "send a key in the header as-api-key, or as Authorization: Bearer KEY"
 
 
+class Left(NamedTuple):
+    """What is left of a policy: `quota` uses in so many `seconds`; all are back in `resets`."""
+
+    policy: str
+    quota: int
+    seconds: float
+    room: int
+    resets: float
+
+
+def rate_headers(every: Sequence[Left]) -> dict[str, str]:
+    """Write what is left, as draft 11 of the IETF's `RateLimit` fields has it."""
+    policies = (f'"{each.policy}";q={each.quota};w={math.ceil(each.seconds)}' for each in every)
+    left = (f'"{each.policy}";r={each.room};t={math.ceil(each.resets)}' for each in every)
+    return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(left)}
+
+
 class Allowance:
     """Room for uses of one key: it fills evenly, up to what BURST_SECONDS bring."""
 
@@ -56,6 +74,12 @@ class Allowance:
             return (wanted - self._room) / self._per_second
         self._room -= uses
         return 0.0
+
+    def left(self, now: float) -> Left:
+        """Give what is left of what may be used at once."""
+        room = min(self._most, self._room + (now - self._at) * self._per_second)
+        seconds = self._most / self._per_second, (self._most - room) / self._per_second
+        return Left("key", int(self._most), seconds[0], int(max(0.0, room)), seconds[1])
 
     def rate_limit_status(self, now: float) -> tuple[int, int, float]:
         """Give how many uses a second brings, how many of these are left, and when all are."""
@@ -90,6 +114,13 @@ class Minutes:
         if used >= use.allowed:
             raise QuotaUsedUp(Quota.REQUESTS, account, use)
         self._counts[account] = self._clock() + left, used + 1
+
+    def left(self, account: Account) -> Iterator[Left]:
+        """Give what is left of an account's minute, where it has such a quota."""
+        allowed, used, _ = self.use(account)
+        if allowed is not None:
+            left, used = self._left(account)
+            yield Left("account", allowed, MINUTE_SECONDS, max(0, allowed - used), left)
 
     def _left(self, account: Account) -> tuple[float, int]:
         ends, used = self._counts.get(account, (0.0, 0))
@@ -166,6 +197,14 @@ class Callers:
             return None
         return None if allowance is None else allowance.rate_limit_status(self._clock())
 
+    async def tell_rates(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Add what is left for the key that asks to the head of an answer below `/v1/`."""
+        key = self._keyring.find(_text_of(request)) if request.path.startswith("/v1/") else None
+        allowance = key and self._allowances.get(key.prefix)
+        if key and allowance:
+            every = [allowance.left(self._clock()), *self.minutes.left(key.account)]
+            response.headers.update(rate_headers(every))
+
     def operator(self, request: web.Request) -> Operator:
         """Give the operator that asks. Raises Problem; for all others the path does not exist."""
         if not self.need_keys:
@@ -183,15 +222,10 @@ class Callers:
         """Give the prefix of the key that asks; None where no key is needed. Raises Problem."""
         return self._key(request).prefix if self.need_keys else None
 
-    def insist(self, request: web.Request) -> None:
-        """Raises Problem where nobody is known to ask, also because a key ended meanwhile."""
-        if self.need_keys:
-            self._key(request)
-
     def knows(self, request: web.Request) -> bool:
         """Whether somebody asks who may see how the service does."""
         try:
-            self.insist(request)
+            self.key_of(request)
         except Problem:
             return False
         return True
@@ -200,20 +234,23 @@ class Callers:
         """Raises Problem, QuotaUsedUp where it, or its account, is used too often."""
         now = self._clock()
         self.minutes.count(key.account)
+        per_second = key.per_second or self._per_second
         allowance = self._allowances.get(key.prefix)
         if allowance is None:
-            allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)
+            allowance = self._allowances[key.prefix] = Allowance(per_second, now)
         if wait := allowance.wait(now):
-            why = f"more than {self._per_second:g} requests a second with the key {key.prefix}"
+            why = f"more than {per_second:g} requests a second with the key {key.prefix}"
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": str(math.ceil(wait))})
 
     def _key(self, request: web.Request) -> Key:
         text = _text_of(request)
         found = self._keyring.find(text)
         if found is None:
-            raise _nobody(
-                f"this key is not known, or has ended: {_HOW}" if text else f"no key: {_HOW}"
-            )
+            # Only to those who have the whole key.
+            if ended := self._keyring.keys.recognize(text):
+                at = dt.datetime.fromtimestamp(ended.ends_at or 0.0, dt.UTC)
+                raise _nobody(f"the key {ended.prefix} ended at {at:%Y-%m-%dT%H:%M:%SZ}: {_HOW}")
+            raise _nobody(f"this key is not known: {_HOW}" if text else f"no key: {_HOW}")
         if (why := self._keyring.keys.suspended.get(found.account)) is not None:
             raise Problem(HTTPStatus.FORBIDDEN, suspension(found.account, why))
         if found.signing and (why := request.get(FLAW, _UNSEEN)):

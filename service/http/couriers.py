@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -12,10 +14,12 @@ from msgspec import Meta
 from service.config.schema import Config, together_for
 from service.http.callers import Callers
 from service.http.exchange import About, Route, answer, malformed
-from service.http.reading import parameters_of, read_query
+from service.http.reading import MOMENT, parameters_of, read_query
 from service.operator.catalogue import Catalogue, Sign
+from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
-from tracking.errors import MalformedJob
+from service.operator.trials import Trial, trials_in
+from tracking.errors import MalformedJob, StoreError
 from tracking.request import Slug
 
 
@@ -30,6 +34,12 @@ class Courier(msgspec.Struct):
     ]
     numbers_per_call: Annotated[int, Meta(description="how many numbers one call carries")]
     verified: Annotated[str, Meta(description="what its module rests on")]
+    tried_at: Annotated[
+        MOMENT | None, Meta(description="when it was last tried by hand; null: never")
+    ]
+    tried: Annotated[
+        str | None, Meta(description="what came of that: a tag, or the code of an error")
+    ]
     why: Annotated[
         str | msgspec.UnsetType, Meta(description="with `number`: what speaks for this courier")
     ] = msgspec.UNSET
@@ -52,8 +62,11 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
 class CouriersRoutes:
     """The route."""
 
-    def __init__(self, config: Config, catalogue: Catalogue, callers: Callers) -> None:
+    def __init__(
+        self, config: Config, stores: Collections, catalogue: Catalogue, callers: Callers
+    ) -> None:
         self._config = config
+        self._stores = stores
         self._catalogue = catalogue
         self._callers = callers
 
@@ -65,16 +78,21 @@ class CouriersRoutes:
         """List couriers. Raises Problem."""
         self._callers.account(request, Scope.READ)
         wanted = read_query(request, Wanted)
+        tried: Mapping[Slug, Trial] = {}
+        with suppress(StoreError):  # all else stands in the configuration
+            tried = await in_thread(trials_in, self._stores)
         if wanted.number is None:
-            return answer(Couriers([self._shown(slug) for slug in self._catalogue.slugs]))
+            every = [self._shown(slug, tried.get(slug)) for slug in self._catalogue.slugs]
+            return answer(Couriers(every))
         try:
             found = self._catalogue.candidates(wanted.number)
         except MalformedJob as error:
             raise malformed(error, HTTPStatus.BAD_REQUEST) from error
         served = [each for each in found if each.sign is not Sign.NO_MODULE]
-        return answer(Couriers([self._shown(each.slug, why=each.meaning) for each in served]))
+        shown = [self._shown(each.slug, tried.get(each.slug), why=each.meaning) for each in served]
+        return answer(Couriers(shown))
 
-    def _shown(self, slug: Slug, **more: Any) -> Courier:
+    def _shown(self, slug: Slug, tried: Trial | None, **more: Any) -> Courier:
         return Courier(
             slug,
             self._catalogue.name(slug),
@@ -82,6 +100,8 @@ class CouriersRoutes:
             list(self._catalogue.required_fields(slug)),
             together_for(self._config, slug),
             self._catalogue.registry.courier(slug).VERIFIED,
+            tried and tried.tried_at,
+            tried and tried.outcome,
             **more,
         )
 

@@ -23,6 +23,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from service.http.meanings import type_of
 from service.observe.log import emit_unexpected
 from service.operator.deliveries import UnknownDelivery
 from service.operator.keys import Scope
@@ -47,10 +48,12 @@ class Problem(Exception):
         self.headers = headers
         self.more = more
 
-    def body(self) -> bytes:
-        """Write what is sent."""
-        said = {"title": self.status.phrase, "status": int(self.status), "detail": self.detail}
-        return msgspec.json.encode(said | self.more) + b"\n"
+    def body(self, *, linked: bool = True) -> bytes:
+        """Write what is sent; not `linked` at a host where nothing explains it."""
+        status = int(self.status)
+        kind = {"type": type_of(status)} if linked else {}
+        said = {"title": self.status.phrase, "status": status, "detail": self.detail}
+        return msgspec.json.encode(kind | said | self.more) + b"\n"
 
     def response(self) -> web.Response:
         """Make the answer."""
@@ -91,6 +94,21 @@ Note = Callable[[web.Request, int, float], None]
 """Takes a request, the status of its answer and when it began, of `time.monotonic()`."""
 
 
+MISSING: web.AppKey[Handler] = web.AppKey("MISSING")
+"""Shows people, where there are pages, that there is nothing at a path."""
+
+
+def _is_lost(request: web.Request, problem: Problem) -> bool:
+    """Whether somebody with a browser asks for a path that nobody serves."""
+    unknown = request.match_info.http_exception is not None
+    return (
+        unknown
+        and problem.status is HTTPStatus.NOT_FOUND
+        and request.method in {"GET", "HEAD"}
+        and "text/html" in request.headers.get("Accept", "")
+    )
+
+
 def problems(
     check: Check, elsewhere: Mapping[str, Writing] | None = None, note: Note = lambda *_: None
 ) -> Middleware:
@@ -113,7 +131,9 @@ def problems(
             await check(request)
             response = await handler(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
-            response = written(request, problem_of(error, name))
+            problem = problem_of(error, name)
+            missing = request.app.get(MISSING) if _is_lost(request, problem) else None
+            response = await missing(request) if missing else written(request, problem)
         finish(response, name)
         note(request, response.status, began)
         return response

@@ -344,7 +344,8 @@ def _said(status: int, said: bytes) -> web.Response:
 
 
 def _told(problem: Problem) -> web.Response:
-    response = web.Response(status=problem.status, body=problem.body(), headers=_SANDBOX[JSON])
+    body = problem.body(linked=False)
+    response = web.Response(status=problem.status, body=body, headers=_SANDBOX[JSON])
     response.headers.update(problem.headers or {})
     return response
 

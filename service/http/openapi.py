@@ -20,6 +20,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from service import VERSION
+from service.http import meanings
 from service.http.exchange import JSON, PROBLEM, About, Parameter, Route
 from service.operator.keys import needed
 
@@ -72,6 +73,7 @@ _TEXT: Document = {"type": "string"}
 class ProblemDetails(msgspec.Struct):
     """Why a request is refused (RFC 9457); some reasons add members of their own."""
 
+    type: Annotated[str, Meta(description="where this status is explained to people")]
     title: str
     status: int
     detail: Annotated[str, Meta(description="what is wrong, and what to send instead")]
@@ -121,6 +123,7 @@ def with_document(routes: Sequence[Route]) -> list[Route]:
 
     about = About("Describe every route, in OpenAPI 3.1.", None, {200: dict[str, Any]})
     readable = About("Describe every route, for people.", None, {200: str}, gives=(HTML,))
+    explained = About("Explain each status of a problem.", None, {200: str}, gives=(HTML,))
     part = About(
         "Give a file of the page for people.",
         None,
@@ -132,6 +135,7 @@ def with_document(routes: Sequence[Route]) -> list[Route]:
         *routes,
         Route("GET", "/openapi.json", serve, about),
         Route("GET", "/docs", _show, readable),
+        Route("GET", meanings.PATH, _explain, explained),
         Route("GET", "/docs/{file}", _give_file, part),
     ]
     return every
@@ -139,6 +143,10 @@ def with_document(routes: Sequence[Route]) -> list[Route]:
 
 async def _show(_: web.Request) -> web.Response:
     return web.Response(text=PAGE, content_type=HTML, headers=PAGE_HEADERS)
+
+
+async def _explain(_: web.Request) -> web.Response:
+    return web.Response(text=meanings.page(), content_type=HTML, headers=PAGE_HEADERS)
 
 
 async def _give_file(request: web.Request) -> web.Response:

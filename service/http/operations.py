@@ -160,7 +160,7 @@ class OperationRoutes:
         with self.holding(request):
             gone = functools.partial(_gone, request)
             found = await self._operations.end_of(identity, seconds, gone)
-        self.callers.insist(request)  # a key that ended meanwhile hears nothing more
+        self.callers.key_of(request)  # a key that ended meanwhile hears nothing more
         return found
 
     async def cancel(self, request: web.Request) -> web.Response:

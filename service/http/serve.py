@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
+from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from service.config.address import host_and_port, is_loopback
@@ -29,7 +30,7 @@ from service.http.backend.keyring import Keyring
 from service.http.backend.operations import Operations, open_operations
 from service.http.backend.parcel_room import ParcelRoom
 from service.http.callers import Callers
-from service.http.exchange import Problem, Route, finish, name_of
+from service.http.exchange import MISSING, Problem, Route, finish, name_of
 from service.http.heads import Heads
 from service.http.ingest import RELAYS, Relays
 from service.observe.background import Background
@@ -56,8 +57,15 @@ class Backing(NamedTuple):
     operations: Operations
 
 
-Pages = Callable[[Backing], contextlib.AbstractAsyncContextManager[Sequence[Route]]]
-"""Opens the pages: their routes."""
+class Opened(NamedTuple):
+    """Pages that are open: their routes, and what shows that there is nothing at a path."""
+
+    routes: Sequence[Route]
+    missing: Handler | None = None
+
+
+Pages = Callable[[Backing], contextlib.AbstractAsyncContextManager[Opened]]
+"""Opens the pages."""
 
 
 def serve(
@@ -96,7 +104,7 @@ async def until_stopped(
         made = application(door, catalogue, callers, config.http, operations)
         if operations:
             shown = (pages or _no_pages)(Backing(config, door, catalogue, operations))
-            mount(made, await closing.enter_async_context(shown))
+            _show(made, await closing.enter_async_context(shown))
         runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
         if door_alone:
             opening = relaying(config, keyring, beside, background)
@@ -131,9 +139,16 @@ async def relaying(
         await door.close()
 
 
+def _show(made: web.Application, pages: Opened) -> None:
+    """Add pages to the application."""
+    mount(made, pages.routes)
+    if pages.missing:
+        made[MISSING] = pages.missing
+
+
 @contextlib.asynccontextmanager
-async def _no_pages(_: Backing) -> AsyncIterator[Sequence[Route]]:
-    yield [Route("GET", "/", to_docs, None)]
+async def _no_pages(_: Backing) -> AsyncIterator[Opened]:
+    yield Opened([Route("GET", "/", to_docs, None)])
 
 
 async def _either(*events: asyncio.Event) -> None:

@@ -55,7 +55,10 @@ class KeptAccount:
 
 @dataclass(frozen=True, slots=True)
 class KeptKey:
-    """A key as it is listed; `signature`: how requests with it must be signed, `hmac` or `rsa`."""
+    """A key as it is listed; `signature`: how requests with it must be signed, `hmac` or `rsa`.
+
+    `per_second`: how often it may be used, None as often as the settings say.
+    """
 
     prefix: str
     account: Account
@@ -63,6 +66,25 @@ class KeptKey:
     signature: str | None
     made_at: dt.datetime
     ends_at: dt.datetime | None
+    per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is agreed of a key beside its scopes, and its successors inherit.
+
+    `signing`: what its requests need. `lasts_seconds`: how long it works, None for ever.
+    `per_second`: how often it may be used, None as often as the settings say.
+    """
+
+    signing: Signing | None = None
+    lasts_seconds: float | None = None
+    per_second: float | None = None
+
+
+NO_TERMS = Terms()
+PER_SECOND_MOST = 1_000_000
+"""The most uses a second of a key, as of `[http] per_second`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +233,23 @@ def add_key(
     who: Operator,
     account: Account,
     scopes: Sequence[Scope],
-    signing: Signing | None = None,
+    terms: Terms = NO_TERMS,
 ) -> MadeKey:
     """Make a key for an account. Raises NotDone."""
     target: Document = {"account": account, "scopes": [*map(str, scopes)]}
-    if signing:
-        target["signature"] = kind_of(signing)
+    if terms.signing:
+        target["signature"] = kind_of(terms.signing)
+    target |= _lasting(terms)
     with recorded(stores.audit, who, "key add", target) as outcome:
         if Scope.ADMIN in scopes and account != MAIN:
             raise NotDone(f"{Scope.ADMIN} is for keys of {MAIN}: with another one it opens nothing")
         if lacking := [each.value for one in scopes for each in needed(one) if each not in scopes]:
             raise NotDone(f"{Scope.HOOKS} goes with {', '.join(lacking)}: alone it opens nothing")
+        if terms.per_second is not None and not 0 < terms.per_second <= PER_SECOND_MOST:
+            why = f"above 0, {PER_SECOND_MOST:,} at most"
+            raise NotDone(f"{terms.per_second:g} is no number of requests a second: {why}")
         insist_on(stores, account)
-        made = _add_key(stores, account, scopes, signing)
+        made = _add_key(stores, account, scopes, terms)
         outcome["key"] = prefix = made.text[:PREFIX_CHARACTERS]
         with _ended_again(stores, prefix):
             insist_on(stores, account)
@@ -244,6 +270,7 @@ def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
             kind_of(key.signing),
             each["made_at"],
             each["ends_at"],
+            key.per_second,
         )
         for each in stores.keys.find(asked).sort("made_at")
         for key in read_key(each)
@@ -263,13 +290,14 @@ def revoke_key(stores: Collections, who: Operator, prefix: str) -> None:
 def rotate_key(stores: Collections, who: Operator, prefix: str, keep_seconds: float) -> MadeKey:
     """Make a key like another one, which ends after `keep_seconds`. Raises NotDone.
 
-    A secret is made again, too; a public key stays.
+    A secret is made again, too; a public key stays. It lasts as long as the old one once did.
     """
     target = {"key": prefix, "keep_seconds": keep_seconds}
     with recorded(stores.audit, who, "key rotate", target) as outcome:
         old = _working(stores, who, prefix)
         signing = make_secret() if isinstance(old.signing, HmacSecret) else old.signing
-        made = _add_key(stores, old.account, old.scopes, signing)
+        lasts = (stores.keys.find_one({"_id": prefix}) or {}).get("lasts_seconds")
+        made = _add_key(stores, old.account, old.scopes, Terms(signing, lasts, old.per_second))
         outcome["key"] = made.text[:PREFIX_CHARACTERS]
         with _ended_again(stores, made.text[:PREFIX_CHARACTERS]):
             _working(stores, who, prefix)
@@ -288,6 +316,7 @@ def read_key(document: Document) -> Iterator[Key]:
             sha256=document["sha256"],
             ends_at=ends_at and ends_at.timestamp(),
             signing=msgspec.convert(document.get("signing"), Signing | None),
+            per_second=msgspec.convert(document.get("per_second"), float | None),
         )
     except (LookupError, TypeError, ValueError, AttributeError):
         return
@@ -299,22 +328,29 @@ def _recorded(
     return recorded(stores.audit, Operator(), act, target)
 
 
+def _lasting(terms: Terms) -> Document:
+    """Write what a key has of its own of time, where it has."""
+    own = {"lasts_seconds": terms.lasts_seconds, "per_second": terms.per_second}
+    return {name: value for name, value in own.items() if value is not None}
+
+
 def _add_key(
-    stores: Collections, account: Account, scopes: Sequence[Scope], signing: Signing | None
+    stores: Collections, account: Account, scopes: Sequence[Scope], terms: Terms
 ) -> MadeKey:
-    made = make_key()
+    made, now, lasts = make_key(), _now(), terms.lasts_seconds
     stores.keys.insert_one(
         {
             "_id": made[:PREFIX_CHARACTERS],
             "account": account,
             "scopes": [scope.value for scope in scopes],
             "sha256": digest(made),
-            "made_at": _now(),
-            "ends_at": None,
-            **({"signing": msgspec.to_builtins(signing)} if signing else {}),
+            "made_at": now,
+            "ends_at": None if lasts is None else now + dt.timedelta(seconds=lasts),
+            **({"signing": msgspec.to_builtins(terms.signing)} if terms.signing else {}),
+            **_lasting(terms),
         }
     )
-    return MadeKey(made, signing)
+    return MadeKey(made, terms.signing)
 
 
 def _working(stores: Collections, who: Operator, prefix: str) -> Key:
@@ -323,7 +359,7 @@ def _working(stores: Collections, who: Operator, prefix: str) -> Key:
     if found and who.account not in {MAIN, found["account"]}:
         found = None
     for key in read_key(found) if found else ():
-        if key.ends_at is None or key.ends_at > _now().timestamp():
+        if key.works(_now().timestamp()):
             return key
         raise NotDone(f"the key {prefix} has ended")
     raise NotDone(f"there is no key {prefix}: `key list` shows them")

@@ -32,6 +32,7 @@ from service.operator.connections import collections_of, redis_of
 from service.operator.ingest_labels import ingests_of
 from service.operator.look import older_than_this
 from service.operator.relays import forged_labels
+from service.operator.trials import Trial
 from service.worker.deliveries.foreign_request import JOB_MOST
 from service.worker.preflight.judgement import Finding, Grade
 from service.worker.preflight.survey import read_beanstalkd, survey
@@ -64,6 +65,7 @@ class CourierHealth:
     credentials_from: str
     limits: str
     verified: str
+    tried: Trial | None = None
 
 
 async def findings_of(config: Config) -> list[Finding]:
@@ -190,6 +192,11 @@ def worries_of(findings: Sequence[Finding]) -> list[Finding]:
     away = {each.server for each in findings if each.grade is Grade.AWAY}
     spared = away & tubes if tubes - away else set()
     return [each for each in findings if each.grade in _WORRYING and each.server not in spared]
+
+
+def away(findings: Sequence[Finding]) -> bool:
+    """Whether a server does not answer that nothing else stands in for."""
+    return any(each.grade is Grade.AWAY for each in worries_of(findings))
 
 
 def courier_health(

@@ -38,7 +38,8 @@ def needed(scope: Scope) -> tuple[Scope, ...]:
 class Key(msgspec.Struct, frozen=True):
     """A key as it is kept, without its secret. It works until `ends_at` (Unix time), None for ever.
 
-    `signing`: requests with it must be signed, and what checks that.
+    `signing`: requests with it must be signed, and what checks that. `per_second`: how often it
+    may be used, None as often as the settings say.
     """
 
     prefix: str
@@ -47,6 +48,11 @@ class Key(msgspec.Struct, frozen=True):
     sha256: str
     ends_at: float | None = None
     signing: Signing | None = None
+    per_second: float | None = None
+
+    def works(self, now: float) -> bool:
+        """Whether it works at `now` (Unix time)."""
+        return self.ends_at is None or now < self.ends_at
 
 
 class Keys(msgspec.Struct, frozen=True):
@@ -65,10 +71,13 @@ class Keys(msgspec.Struct, frozen=True):
 
     def find(self, text: str, now: float) -> Key | None:
         """Recognize a key that works at `now` (Unix time); None for anything else."""
+        key = self.recognize(text)
+        return key if key and key.works(now) else None
+
+    def recognize(self, text: str) -> Key | None:
+        """Recognize a key, also one that has ended; None for anything else."""
         key = self.known.get(text[:PREFIX_CHARACTERS])
-        if key is None or not hmac.compare_digest(digest(text), key.sha256):
-            return None
-        return key if key.ends_at is None or now < key.ends_at else None
+        return key if key and hmac.compare_digest(digest(text), key.sha256) else None
 
 
 def keys_of(kept: Iterable[Key]) -> Keys:

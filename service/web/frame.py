@@ -151,6 +151,10 @@ class Frame:
         """Say that there is no user, and how the first one is made."""
         return self.render(request, NOBODY, "nobody.html", HTTPStatus.SERVICE_UNAVAILABLE)
 
+    async def missing(self, request: web.Request) -> web.StreamResponse:
+        """Say that there is no such page."""
+        return await self._served(Page("GET", request.path, _nothing, None))(request)
+
     def live(
         self,
         path: str,
@@ -221,6 +225,10 @@ class Frame:
                 return answered
 
         return serve
+
+
+async def _nothing(_: web.Request, __: Visitor) -> web.StreamResponse:
+    raise Problem(HTTPStatus.NOT_FOUND, "there is no such page")
 
 
 def may(visitor: Visitor, what: Page | Entry) -> bool:

@@ -14,7 +14,7 @@ from service.http.backend.links import LINKS_MOST, Link, Links, TooManyLinks
 from service.http.exchange import Problem
 from service.http.serve import Backing
 from service.operator import accounts
-from service.operator.accounts import KeptKey, MadeKey
+from service.operator.accounts import PER_SECOND_MOST, KeptKey, MadeKey, Terms
 from service.operator.connections import in_thread
 from service.operator.keys import Scope, needed
 from service.operator.put import PostedLink
@@ -47,6 +47,9 @@ KEEP = {
     "604800": "works on for a week",
 }
 """For how many seconds a key works on beside its successor."""
+
+DAYS_MOST = 3_650
+"""The most days that a key with an end works."""
 
 TRIED = {
     Scope.HOOKS: "/v1/services",
@@ -99,7 +102,11 @@ class KeyPages:
         scopes = [each for each in Scope if any(each in needed(one) for one in ticked)]
         if not scopes:
             return await self._list_page(request, visitor, "Tick what the key is to be good for.")
-        asked = (self._stores, visitor.operator, visitor.account, scopes)
+        try:
+            terms = terms_of(form)
+        except ValueError as error:
+            return await self._list_page(request, visitor, f"{error}")
+        asked = (self._stores, visitor.operator, visitor.account, scopes, terms)
         made = await in_thread(accounts.add_key, *asked)
         return self._made_page(request, visitor, made, scopes)
 
@@ -152,6 +159,20 @@ class KeyPages:
 def may_give(visitor: Visitor, scope: Scope) -> bool:
     """Whether a visitor may make keys of this scope."""
     return scope is not Scope.ADMIN or visitor.account == MAIN
+
+
+def terms_of(form: Mapping[str, str]) -> Terms:
+    """Read for how many days a key works, and how often a second. Raises ValueError, for people."""
+    days, per_second = form["days"].strip(), form["per_second"].strip()
+    if days and not (days.isdecimal() and 1 <= int(days) <= DAYS_MOST):
+        raise ValueError(f"A key works for 1 to {DAYS_MOST:,} days, or without an end.")
+    try:
+        rate = float(per_second) if per_second else None
+    except ValueError:
+        rate = 0.0
+    if rate is not None and not 0 < rate <= PER_SECOND_MOST:
+        raise ValueError(f"Requests a second: above 0, {PER_SECOND_MOST:,} at most, or none.")
+    return Terms(lasts_seconds=int(days) * 86_400.0 if days else None, per_second=rate)
 
 
 def base_of(frame: Frame, request: web.Request) -> str:

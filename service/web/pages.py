@@ -7,12 +7,11 @@ its entry of the navigation stands.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 from service.config.address import is_loopback
 from service.config.schema import Config
-from service.http.exchange import Route
-from service.http.serve import Backing
+from service.http.serve import Backing, Opened
 from service.operator.services import Services
 from service.web import assets
 from service.web.accounts import AccountPages
@@ -61,7 +60,7 @@ def wanted(config: Config, listen: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
+async def open_pages(backing: Backing) -> AsyncIterator[Opened]:
     """Open all pages for the `with` block."""
     public = backing.config.web.public_proof
     entries = (*ENTRIES, Entry("Proof", "/proof", operators=not public))
@@ -85,6 +84,6 @@ async def open_pages(backing: Backing) -> AsyncIterator[Sequence[Route]]:
     pages += [*OneDelivery(frame, services).pages(), *OneRelayed(frame, services).pages()]
     await entrance.announce()
     try:
-        yield [*assets.routes(), *frame.routes(pages)]
+        yield Opened([*assets.routes(), *frame.routes(pages)], frame.missing)
     finally:
         await entrance.close()

@@ -54,6 +54,17 @@ def test_a_list_without_keys_says_so_and_how_one_is_made(run: Run) -> None:
     assert (of_none.code, "there is no account nope" in of_none.err) == (2, True)
 
 
+def test_a_key_may_end_by_itself_and_have_a_rate_of_its_own(run: Run) -> None:
+    done = run("key", "add", "main", "--scope", "read", "--ends", "90d", "--per-second", "20")
+    wrong = run("key", "add", "main", "--scope", "read", "--per-second", "0")
+    [listed] = run("key", "list", "--json").json
+
+    assert "good for read, for 90 d" in done.err
+    assert listed["per_second"] == 20.0
+    assert listed["ends_at"] is not None
+    assert (wrong.code, "no number of requests a second" in wrong.err) == (2, True)
+
+
 def test_a_key_for_hooks_reads_too(run: Run, collections: Any) -> None:
     alone = run("key", "add", "main", "--scope", "hooks")
 

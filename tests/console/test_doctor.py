@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import greenstalk
 import pytest
 import redis
 from command_line import Run
@@ -17,6 +19,9 @@ from service.config.machine import call_budget
 from service.config.schema import Config, Limits, SlugLimits, Worker
 from service.operator.health import Grade, archive_finding, findings_here
 from tracking.request import Slug
+
+USPS = "9405903699300184125060"
+WORKER = {"token": "t", "host": "h", "pid": 1, "version": "v", "since": 0}
 
 
 def test_check_is_one_line_and_a_code(run: Run) -> None:
@@ -78,11 +83,52 @@ def test_a_wrong_password_is_told_as_that_with_the_setting(
 ) -> None:
     monkeypatch.setenv("TRACKER_REDIS__URL", redis_url.replace("://", "://nobody:hunter22@"))
     looked, checked, explained = run("info"), run("check"), run("doctor")
-    assert (looked.code, checked.code, explained.code) == (3, 1, 1)
+    assert (looked.code, checked.code, explained.code) == (3, 1, 3)
     assert "Redis refuses the user name or the password. Correct them in redis.url" in looked.err
     assert "Redis refuses the user name or the password at redis://nobody:***@" in checked.out
     assert "-> Correct them in redis.url" in explained.out
     assert "hunter22" not in looked.err + checked.out + explained.out
+
+
+@pytest.fixture
+def usps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CLIENT_ID", "CLIENT_SECRET"):
+        monkeypatch.setenv(f"TRACKER_COURIERS__USPS__{name}", "x")
+
+
+@pytest.mark.usefixtures("usps")
+def test_a_courier_is_tried_by_a_request_that_asks_it_whatever_is_stored(
+    run: Run, store: redis.Redis, tube: greenstalk.Client[bytes]
+) -> None:
+    without = run("doctor", "usps", "--try", USPS)
+    assert (without.code, "no worker lives" in without.err) == (1, True)
+    with pytest.raises(greenstalk.TimedOutError):
+        tube.reserve(timeout=0)
+    store.zadd("tracking:workers", {json.dumps(WORKER): time.time() * 1000 + 10_000})
+    taken: list[dict[str, Any]] = []
+
+    def worker() -> None:
+        taken.append(json.loads(tube.reserve(timeout=10).body)["payload"])
+        ended = {"status": "SUCCESS", "startedAt": "2026-05-04T08:00:00.000Z"}
+        ended |= {"output": {"tag": "Delivered", "checkpoints": 3}}
+        store.set(f"tracking:status:{taken[0]['id']}", json.dumps(ended))
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    done = run("doctor", "usps", "--try", USPS)
+    thread.join()
+
+    assert (done.code, done.lines) == (0, [f"usps {USPS}: SUCCESS  Delivered, 3 checkpoints"])
+    assert taken[0]["max_age"] == 0
+    alone = run("doctor", "usps", "--json").json[0]
+    assert alone["tried"][1] == "Delivered"
+    [row] = [each for each in run("doctor").lines if each.startswith("usps ")]
+    assert row.endswith(": Delivered")
+
+
+def test_a_courier_without_credentials_is_not_tried(run: Run) -> None:
+    done = run("doctor", "usps", "--try", USPS)
+    assert (done.code, "TRACKER_COURIERS__USPS__CLIENT_SECRET" in done.err) == (2, True)
 
 
 def test_doctor_says_how_many_calls_this_machine_carries(run: Run) -> None:
@@ -91,7 +137,7 @@ def test_doctor_says_how_many_calls_this_machine_carries(run: Run) -> None:
 
 def test_doctor_works_when_nothing_else_does(offline: Run) -> None:
     done = offline("doctor")
-    assert done.code == 1
+    assert done.code == 3
     assert done.out.count("does not answer") == 3
 
 

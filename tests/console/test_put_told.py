@@ -204,7 +204,7 @@ def test_waiting_tells_the_made_up_id_and_how_to_ask_for_it_before_it_waits(
     (body,) = bodies(tube)
     assert done.code == 3
     assert f"{body['payload']['id']}  usps {USPS[0]}" in done.err
-    assert "worker.py show --id" in done.err
+    assert "show --id" in done.err
     assert done.err.index("show --id") < done.err.index("Redis")
 
 

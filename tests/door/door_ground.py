@@ -26,6 +26,7 @@ from service.config.schema import Http
 from service.http.application import application
 from service.http.backend.door import REQUESTS, Door, Insist, Note, Tube
 from service.http.callers import Callers
+from service.http.meanings import MEANINGS
 from service.operator.catalogue import Catalogue
 from service.operator.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
 from service.operator.put import Sendable
@@ -131,10 +132,11 @@ class FixedKeys:
         *scopes: Scope,
         ends_at: float | None = None,
         signing: Signing | None = None,
+        per_second: float | None = None,
     ) -> str:
         made = make_key()
         name = made[:PREFIX_CHARACTERS]
-        key = Key(name, Account(account), scopes, digest(made), ends_at, signing)
+        key = Key(name, Account(account), scopes, digest(made), ends_at, signing, per_second)
         self.keys = keys_of([*self.keys.known.values(), key])
         return made
 
@@ -175,6 +177,8 @@ async def refused(response: ClientResponse, status: int) -> dict[str, Any]:
     problem: dict[str, Any] = await response.json(content_type=None)
     assert problem["status"] == status
     assert problem["title"]
+    assert problem["type"] == f"/docs/problems#{status}"
+    assert status in MEANINGS
     return problem
 
 

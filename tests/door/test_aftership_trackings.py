@@ -49,6 +49,12 @@ async def test_a_shipment_from_its_creation_to_its_deletion(
     assert found["custom_fields"] == {"a.b$": "x"}
     assert found["customers"][0]["email"] == "a@example.com"
 
+    by_parcel = await answer_of(await whole.get(f"{AT}/usps/{NUMBER}"))
+    assert by_parcel["id"] == made["id"]
+    assert (await refusal_of(await whole.get(f"{AT}/ups/{NUMBER}"), 404))["code"] == 4004
+    retracked = await whole.post(f"{AT}/usps/{NUMBER}/retrack")
+    assert (await refusal_of(retracked, 400))["code"] == 4013
+
     again = await whole.post(AT, json={"tracking_number": NUMBER, "slug": "usps"})
     assert (await refusal_of(again, 400))["code"] == 4003
     assert (await again.json())["data"] == {"id": made["id"]}

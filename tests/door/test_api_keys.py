@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from service.config.load import load
 from service.config.schema import Config
 from service.http.backend import keyring as keyring_module
 from service.http.backend.keyring import Keyring, KeysDown
-from service.http.callers import BURST_SECONDS, Allowance, Callers
+from service.http.callers import Callers
 from service.observe.background import Background
 from service.observe.events import Event
 from service.operator import accounts, connections
@@ -269,9 +268,12 @@ async def test_with_a_key_every_request_needs_one(
 async def test_a_door_to_which_a_key_once_belonged_stays_closed_when_the_last_one_ends(
     keys: FixedKeys, spool: Path
 ) -> None:
-    ended = keys.make("main", Scope.INGEST, ends_at=time.time() - 1)
+    ended = keys.make("main", Scope.INGEST, ends_at=1_000_000_000.0)
     async with serving(spool, NOWHERE, callers=Callers(keys, 1_000.0)) as client:
-        await refused(await post(client, USPS, as_api_key=ended), 401)
+        problem = await refused(await post(client, USPS, as_api_key=ended), 401)
+        assert f"{ended[:PREFIX_CHARACTERS]} ended at 2001-09-09T01:46:40Z" in problem["detail"]
+        unknown = await refused(await post(client, USPS, as_api_key=ended[:-1]), 401)
+        assert "ended" not in unknown["detail"]
         await refused(await post(client, USPS), 401)
 
 
@@ -316,29 +318,29 @@ async def test_how_the_service_does_is_told_to_those_who_have_a_key(
         assert (await client.get("/livez")).status == 200
 
 
-async def test_a_key_that_is_used_too_often_is_told_when_to_come_again(
-    keys: FixedKeys, spool: Path
+async def test_a_key_that_lasts_so_long_hands_that_and_its_rate_on_to_its_successor(
+    ground: Ground,
 ) -> None:
-    greedy, other = keys.make("main", Scope.INGEST), keys.make("main", Scope.INGEST)
-    now = 0.0
-    callers = Callers(keys, 0.5, clock=lambda: now)
-    async with serving(spool, NOWHERE, callers=callers) as client:
-        assert (await post(client, USPS, as_api_key=greedy)).status == 202
-        response = await post(client, USPS, as_api_key=greedy)
-        await refused(response, 429)
-        assert response.headers["Retry-After"] == "2"
-        assert (await post(client, USPS, as_api_key=other)).status == 202
+    terms = accounts.Terms(lasts_seconds=90 * 86_400.0, per_second=20.0)
+    with collections_of(ground.config) as stores:
+        made = add_key(stores, Operator(), MAIN, [Scope.READ], terms).text
+        rotate_key(stores, Operator(), made[:PREFIX_CHARACTERS], 60.0)
+        old, new = kept_keys(stores, MAIN)
+        with pytest.raises(NotDone, match="no number of requests"):
+            add_key(stores, Operator(), MAIN, [Scope.READ], accounts.Terms(per_second=0.0))
 
-        now = 2.0
-        assert (await post(client, USPS, as_api_key=greedy)).status == 202
-
-
-def test_a_allowance_fills_evenly_and_keeps_what_two_seconds_bring() -> None:
-    allowance = Allowance(10.0, 0.0)
-
-    assert [allowance.wait(0.0) for _ in range(int(10 * BURST_SECONDS) + 1)][-2:] == [0.0, 0.1]
-    assert allowance.wait(0.1) == 0.0
-    assert sum(allowance.wait(1_000.0) == 0.0 for _ in range(100)) == 10 * BURST_SECONDS
+    assert (old.per_second, new.per_second) == (20.0, 20.0)
+    assert old.ends_at
+    assert new.ends_at
+    assert (new.ends_at - new.made_at).days == 90
+    assert old.ends_at < new.ends_at
+    async with keyring(ground.config, ground.file) as ring:
+        await ring.look()
+    async with keyring(ground.away, ground.file) as another:
+        found = another.find(made)
+        assert found
+        assert found.per_second == 20.0
+        assert found.ends_at == old.ends_at.timestamp()
 
 
 async def test_an_accounts_ids_are_its_own(

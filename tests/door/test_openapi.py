@@ -31,6 +31,7 @@ from service.http.lines import LineNow
 from service.http.openapi import document
 from service.operator.keys import Scope
 from service.operator.statistics import Statistics, members
+from service.worker.results.database import Names, indexes_for, make_indexes
 from tracking.tally import Tally
 
 OF_AFTERSHIP = "/tracking/"
@@ -225,7 +226,11 @@ async def test_of_the_package_behind_the_page_nothing_else_is_served(alone: Clie
 PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 
 
-LINES = b'{"slug": "usps", "number": "9405903699300184125060"}\n{"slug": "usps", "number": "A"}\n'
+FILES = {
+    "@requests.ndjson": b'{"slug": "usps", "number": "9405903699300184125060"}\n{"number": "A"}\n',
+    "@orders.csv": b"number,slug,id\n9405903699300184125060,usps,order-1\n",
+}
+"""What the page says of files that are sent."""
 
 
 KEYED = "$KEY"
@@ -262,8 +267,7 @@ async def answered(api: Client, words: list[str]) -> tuple[int, str]:
             case "-d":
                 body = next(options).encode()
             case "--data-binary":
-                assert next(options) == "@requests.ndjson"
-                body = LINES
+                body = FILES[next(options)]
             case _:
                 assert not url, f"{word} of {words} is not understood"
                 url = word
@@ -278,6 +282,7 @@ async def test_every_curl_command_is_answered_as_the_page_says(
     whole: Client, worker: Worker, collections: Database
 ) -> None:
     collections.tracking.insert_one(DOCUMENT)
+    make_indexes(collections.tracking, indexes_for(Names(""))["tracking"])
     # The operation of the page waits, behind a call that takes the only place.
     await worker.granted("BUSY")
     await worker.parked(USPS["number"], id="order-4711")

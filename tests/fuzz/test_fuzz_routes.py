@@ -124,19 +124,22 @@ def of_aftership() -> dict[str, Any]:
             "-", None, {}, parameters=tuple(Parameter(each, str) for each in names), body=body
         )
 
-    one = f"{AFTERSHIP}/trackings/{{id}}"
     abouts = {
         ("GET", f"{AFTERSHIP}/couriers"): about("slug"),
         ("GET", f"{AFTERSHIP}/couriers/all"): about(),
         ("POST", f"{AFTERSHIP}/couriers/detect"): about(body=Detect),
         ("GET", f"{AFTERSHIP}/trackings"): about(*OF_LISTS),
         ("POST", f"{AFTERSHIP}/trackings"): about(body=Create),
-        ("GET", one): about("fields", "lang"),
-        ("PUT", one): about(body=Update),
-        ("DELETE", one): about(),
-        ("POST", f"{one}/retrack"): about(),
-        ("POST", f"{one}/mark-as-completed"): about(body=Complete),
     }
+    for named in ("{id}", "{slug}/{number}"):
+        one = f"{AFTERSHIP}/trackings/{named}"
+        abouts |= {
+            ("GET", one): about("fields", "lang"),
+            ("PUT", one): about(body=Update),
+            ("DELETE", one): about(),
+            ("POST", f"{one}/retrack"): about(),
+            ("POST", f"{one}/mark-as-completed"): about(body=Complete),
+        }
     return document([Route(*each, nothing, said) for each, said in abouts.items()])
 
 

@@ -118,7 +118,7 @@ async def test_after_a_pause_it_goes_on_from_there(worker: Worker, redis: Redis)
 
     place = await place_of(redis, "N002", Rules())
 
-    assert (place.bound_by, place.ahead) == ("paused", 0)
+    assert (place.bound_by, place.why, place.ahead) == ("paused", "rate_limited", 0)
     assert place.until_seconds == pytest.approx(40.0, abs=5.0)
     assert place.eta_seconds == pytest.approx(40.0, abs=5.0)
 
@@ -132,6 +132,20 @@ async def test_nobody_knows_when_a_pause_by_hand_ends_that_has_no_end(
     place = await place_of(redis, "N001", busy.rules)
 
     assert (place.bound_by, place.eta_seconds, place.until_seconds) == ("paused", None, None)
+    assert place.why == "by_hand"
+
+
+async def test_a_wait_for_credentials_that_are_missing_has_a_reason_and_no_end(
+    worker: Worker, redis: Redis
+) -> None:
+    await worker.limiter.retry(await worker.granted(), failed("no_credentials"), 0)
+    await worker.parked("N002")
+
+    place = await place_of(redis, "N002", Rules())
+
+    assert (place.bound_by, place.why) == ("paused", "no_credentials")
+    assert place.eta_seconds is None
+    assert place.until_seconds == pytest.approx(60.0, abs=5.0), "when it is tried again"
 
 
 async def test_without_a_worker_nothing_starts(busy: Worker, redis: Redis) -> None:

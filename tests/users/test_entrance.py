@@ -13,6 +13,7 @@ from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 from msgspec import structs
 
+from service import PROGRAM
 from service.config.schema import Config, Http, Mail, Web
 from service.http.application import mount
 from service.http.exchange import problems
@@ -109,7 +110,7 @@ async def test_without_users_a_page_shows_how_the_first_one_is_made_and_nothing_
         text = await answered.text()
 
         assert answered.status == HTTPStatus.SERVICE_UNAVAILABLE
-        assert "python worker.py user add --first" in text
+        assert f"{PROGRAM} user add --first" in text
         assert "<form" not in text
 
 
@@ -123,7 +124,7 @@ async def test_a_start_without_users_names_the_command_for_the_first_one_in_the_
 
     [event] = written()
     assert event["event"] == "there is no user yet"
-    assert "python worker.py user add --first" in event["fix"]
+    assert f"{PROGRAM} user add --first" in event["fix"]
 
 
 async def test_the_first_owner_comes_in_by_the_link(

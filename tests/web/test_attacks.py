@@ -64,8 +64,8 @@ async def paths_of(config: Config, spool: Path) -> set[str]:
     """The paths of all pages, with their parameters."""
     async with open_operations(config, Background().beside) as operations:
         backing = Backing(config, open_door(config, spool), Catalogue(config), operations)
-        async with open_pages(backing) as routes:
-            found = {each.path for each in routes if not each.path.startswith("/static")}
+        async with open_pages(backing) as opened:
+            found = {each.path for each in opened.routes if not each.path.startswith("/static")}
         await backing.door.close()
     return found
 

@@ -162,6 +162,19 @@ def test_what_goes_wrong_is_a_page_and_names_its_request(owner: Person) -> None:
     assert wrong.headers["X-Request-Id"] == "mine-1"
 
 
+def test_a_browser_that_asks_for_what_is_not_there_gets_a_page_and_a_program_a_problem(
+    owner: Person, stranger: Person
+) -> None:
+    for person in (owner, stranger):
+        lost = person.get("/nowhere", Accept="text/html,*/*;q=0.8")
+        assert (lost.status, lost.headers.get_content_type()) == (404, "text/html")
+        assert "there is no such page" in lost.words
+    for path, accept in (("/nowhere", "*/*"), ("/v1/requests/x", "application/json")):
+        told = stranger.get(path, Accept=accept)
+        assert (told.status, told.headers.get_content_type()) == (404, "application/problem+json")
+    assert stranger.post("/nowhere", {}, Accept="text/html").status == 404
+
+
 def test_every_control_of_a_page_has_a_name(owner: Person) -> None:
     tree = owner.get("/").tree
 

@@ -133,7 +133,7 @@ def test_where_several_couriers_may_have_a_number_one_is_chosen(member: Person) 
     offered = member.submit(form, "/parcels/add", number="12345678901234")
 
     assert offered.status == 422
-    assert "choose the courier" in offered.words
+    assert "name the courier" in offered.words
     likely = offered.tree.xpath("//optgroup[@label='Likely']/option/@value")
     assert len(likely) > 1
     fragment = member.get("/parcels/detect?number=12345678901234")

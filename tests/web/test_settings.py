@@ -110,6 +110,22 @@ def test_a_key_is_shown_once_with_a_curl_that_works(
     assert recorded(service, "key add")["user"] == "owner@main.example"
 
 
+def test_a_key_ends_after_the_days_that_were_typed_and_has_the_rate_that_was(
+    service: Service, owner: Person
+) -> None:
+    page = owner.get("/settings/keys")
+    made = owner.submit(page, "/settings/keys", read="1", days="90", per_second="2.5")
+    prefix = shown_once(made, "key")[:PREFIX_CHARACTERS]
+
+    [kept] = [each for each in keys(service.stores, MAIN) if each.prefix == prefix]
+    assert kept.per_second == 2.5
+    assert kept.ends_at
+    assert (kept.ends_at - kept.made_at).days == 90
+    assert "2.5 a second" in owner.get("/settings/keys").words
+    for wrong in ({"days": "0"}, {"days": "soon"}, {"per_second": "nan"}):
+        assert owner.submit(page, "/settings/keys", read="1", **wrong).status == 422
+
+
 def test_a_key_for_nothing_is_not_made(owner: Person) -> None:
     assert make_key(owner).status == 422
 

@@ -29,7 +29,7 @@ from service.http.exchange import NOT_IN_THE_DOCUMENT, Route
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
 from service.worker.deliveries.aftership import chosen, tracking
-from tracking.request import Account
+from tracking.request import Account, account_and_id
 
 
 class TrackingRoutes:
@@ -56,7 +56,12 @@ class TrackingRoutes:
             ("POST", f"{one}/retrack", self.retrack),
             ("POST", f"{one}/mark-as-completed", self.complete),
         )
-        return [Route(*each, NOT_IN_THE_DOCUMENT) for each in named]
+        by_parcel = [
+            (method, path.replace("{id}", "{slug}/{number}"), handler)
+            for method, path, handler in named
+            if path.startswith(one)
+        ]
+        return [Route(*each, NOT_IN_THE_DOCUMENT) for each in (*named, *by_parcel)]
 
     async def create(self, request: web.Request) -> web.Response:
         """Make a shipment; 201 once its request is durable. Raises Problem, StoreError."""
@@ -93,7 +98,7 @@ class TrackingRoutes:
             why = "The value of lang is invalid: messages are not translated here, leave it out."
             raise refusal(Code.BAD_VALUE, why)
         with _refusing():
-            found = await self._shipments.find(account, request.match_info["id"])
+            found = await self._shipments.find(account, await self._named(request, account))
         shown = chosen(self._shown(request, found), fields_of(request.query))
         return self._envelope.answered(request, shown)
 
@@ -101,8 +106,8 @@ class TrackingRoutes:
         """Change what an account says of one. Raises Problem, StoreError."""
         account = self._account(request, Scope.INGEST)
         said = await read(request, Update)
-        named = request.match_info["id"]
         with _refusing():
+            named = await self._named(request, account)
             made = await self._shipments.update(account, named, said.slug or "", words_of(said))
         return self._told(request, made)
 
@@ -110,24 +115,32 @@ class TrackingRoutes:
         """Delete one. Raises Problem, StoreError."""
         account = self._account(request, Scope.INGEST)
         with _refusing():
-            before = await self._shipments.delete(account, request.match_info["id"])
+            before = await self._shipments.delete(account, await self._named(request, account))
         return self._told(request, before)
 
     async def retrack(self, request: web.Request) -> web.Response:
         """Have one that ended asked for again. Raises Problem, StoreError."""
         account = self._account(request, Scope.INGEST)
         with _refusing():
-            made = await self._shipments.retrack(account, request.match_info["id"])
+            made = await self._shipments.retrack(account, await self._named(request, account))
         return self._told(request, made)
 
     async def complete(self, request: web.Request) -> web.Response:
         """Note how one ended. Raises Problem, StoreError."""
         account = self._account(request, Scope.INGEST)
         said = await read(request, Complete)
-        named = request.match_info["id"]
         with _refusing():
+            named = await self._named(request, account)
             made = await self._shipments.complete(account, named, said.reason, said.event_datetime)
         return self._told(request, made)
+
+    async def _named(self, request: web.Request, account: Account) -> str:
+        """Give the id of the shipment that a path names, by it or by its courier and number."""
+        named = request.match_info
+        if "id" in named:
+            return named["id"]
+        found = await self._shipments.find(account, (named["slug"], named["number"]))
+        return account_and_id(found["_id"])[1]
 
     def _account(self, request: web.Request, scope: Scope) -> Account:
         account = self._callers.account(request, scope)

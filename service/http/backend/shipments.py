@@ -104,8 +104,11 @@ class Shipments:
         self._catalogue = catalogue
         self._prepared = False
 
-    async def find(self, account: Account, identity: str) -> Document:
-        """Find one by its id. Raises ShipmentError: UNKNOWN."""
+    async def find(self, account: Account, identity: str | tuple[str, str]) -> Document:
+        """Find one by its id, or by slug and number of its parcel. Raises ShipmentError."""
+        if isinstance(identity, tuple):
+            parcel = ":".join(self._parcel(dict(zip(("slug", "number"), identity, strict=True))))
+            return await self._found({"account": account, "parcel": parcel, "deleted": False})
         return await self._found({"_id": operation_id(account, identity), "account": account})
 
     async def page(

@@ -145,6 +145,7 @@ class Collections:
     """The newest answer about a number that could not be read."""
     unknown_codes: Collection[Document]
     """How often couriers gave status codes that have no meaning here."""
+    trials: Collection[Document]
     forgotten: Collection[Document]
     """Which parcels were forgotten lately."""
     operations: Collection[Document]
@@ -170,7 +171,6 @@ class Collections:
     deliveries: Collection[Document]
     """Events on their way to services."""
     attempts: Collection[Document]
-    """Attempts of deliveries."""
     relay_values: Collection[Document]
     """Values of a day by which relays know a request that they had."""
     alerts: Collection[Document]

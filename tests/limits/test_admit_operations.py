@@ -378,7 +378,7 @@ async def spent_since(before: dict[str, int], redis: Redis) -> dict[str, int]:
     return {name: n - before.get(name, 0) for name, n in after.items() if n > before.get(name, 0)}
 
 
-@pytest.mark.parametrize(("identity", "most"), [(None, 43), ("op-1", 45)])
+@pytest.mark.parametrize(("identity", "most"), [(None, 43), ("op-1", 46)])
 async def test_a_job_that_meets_nobody_costs_few_commands(
     worker: Worker, redis: Redis, identity: str | None, most: int
 ) -> None:

@@ -19,8 +19,7 @@ from service.console.arguments import (
     named,
 )
 from service.console.output import moment, note, say, say_json, table, tell
-from service.operator import catalogue, follow, health, limits, look, producer, trials
-from service.operator.put import Sendable
+from service.operator import catalogue, follow, health, limits, look, producer, put, trials
 from tracking.errors import LimitsDown
 from tracking.operation import State
 from tracking.request import Slug
@@ -125,7 +124,7 @@ def _try(config: schema.Config, known: catalogue.Catalogue, options: Options) ->
     return asyncio.run(_answer(config, request, as_json=options.json))
 
 
-async def _answer(config: schema.Config, request: Sendable, *, as_json: bool) -> int:
+async def _answer(config: schema.Config, request: put.Sendable, *, as_json: bool) -> int:
     """Wait for what the courier answers, show and note it."""
     async for event in follow.follow([request], config, TRY_SECONDS):
         match event:

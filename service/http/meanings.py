@@ -53,6 +53,7 @@ MEANINGS: Mapping[int, tuple[str, str]] = {
     431: ("A header, or the number of headers, is too large.", "Send less."),
     500: ("This is a defect of the service.", "Report the X-Request-Id of the answer."),
     501: ("The body is in a transfer coding that is not read.", "Send it chunked, or whole."),
+    502: ("The courier gave no answer.", "Read `reason`; ask again later."),
     503: (
         "A server behind this one does not answer, or too much is asked at once.",
         "Come again after Retry-After.",

@@ -161,5 +161,5 @@ def test_days_of_an_account_are_set_and_taken_back(run: Run, collections: Any) -
 
 
 def test_help_has_examples(run: Run) -> None:
-    for action in ([], ["list"], ["edit"]):
-        assert "worker.py inbox list --service" in run("inbox", *action, "--help").out
+    for action in ("list", "edit"):
+        assert f"tracker inbox {action} " in run("inbox", action, "--help").out

@@ -94,4 +94,4 @@ def test_what_cannot_be_meant_is_a_mistake_in_the_command(run: Run, words: tuple
 
 
 def test_the_help_shows_examples(run: Run) -> None:
-    assert "user invite ben@example.com --account acme --mail" in run("user", "invite", "-h").out
+    assert "user invite ben@example.com --role member --mail" in run("user", "invite", "-h").out

@@ -42,7 +42,7 @@ SAVED = (
 PIECES = (b'"', b"{", b"}", b"[", b"]", b",", b":", b"null", b"NaN", b"1e999", b"-1", b"\\ud800")
 
 DESCRIBED = jsonschema_rs.Draft202012Validator(msgspec.json.schema(PostedRequest))
-OF_THE_COURIER = {"unknown_slug", "bad_number"}
+OF_THE_COURIER = {"unknown_slug", "bad_number", "no_slug"}
 """Why a request may be refused that has the form which `/openapi.json` describes."""
 
 EDGES: tuple[Any, ...] = (
@@ -64,7 +64,7 @@ def test_what_is_posted_becomes_jobs_that_workers_read_or_refusals(body: bytes) 
         return
     posted = read if isinstance(read, list) else [read]
 
-    good, refused = jobs_of_posted(posted, CATALOGUE, SeenIds())
+    good, refused, _ = jobs_of_posted(posted, CATALOGUE, SeenIds())
 
     assert sorted([each.row for each in good] + [each.index for each in refused]) == list(
         range(len(posted))
@@ -77,7 +77,7 @@ def test_what_is_posted_becomes_jobs_that_workers_read_or_refusals(body: bytes) 
 
 
 def check(posted: Any) -> None:
-    good, refused = jobs_of_posted([posted], CATALOGUE, SeenIds())
+    good, refused, _ = jobs_of_posted([posted], CATALOGUE, SeenIds())
 
     if DESCRIBED.is_valid(posted):
         assert good or refused[0].reason in OF_THE_COURIER

@@ -395,7 +395,8 @@ def _operations_hang_on_one_record(redis: Redis, seen: Snapshot) -> None:
     assert int(counts.get("open", 0)) == len(open_now)
     told_of = {name: int(count) for name, count in redis.hgetall(OPERATIONS).items()}
     ended = sum(told_of.get(end, 0) for end in ENDS)
-    assert told_of.get("admitted", 0) == ended + len(open_now)
+    if not getattr(redis, "is_one_line_of_several", False):  # it is counted over all lines
+        assert told_of.get("admitted", 0) == ended + len(open_now)
     assert int(counts.get("open_automatic", 0)) == sum("auto" in told[each] for each in open_now)
     known = _statuses(redis, redis.keys(f"{KEYS.status}*"))
     left = {name for name, each in known.items() if each["status"] not in ENDS} - open_now

@@ -37,7 +37,7 @@ from service.worker.tubes.put_servers import Putter
 from service.worker.upkeep.recheck import AHEAD, PERIOD_SECONDS, Recheck
 from tracking.checkpoint import Tag
 from tracking.operation import recheck_id
-from tracking.request import MAIN, Slug, TrackingRequest
+from tracking.request import MAIN, Account, Slug, TrackingRequest
 
 BEGAN = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
@@ -386,6 +386,9 @@ class _Process:
         if doom == "after":
             raise Killed
 
+    async def resting(self) -> tuple[frozenset[Account], float]:
+        return frozenset(), 0.0
+
     async def room(self, slug: Slug, most: int, within: float) -> int:
         assert within == AHEAD.total_seconds()
         return self.world.lines[slug].room(most, within)
@@ -405,9 +408,8 @@ class _Process:
 
 
 async def followed(uri: str, scale: Scale) -> Verdict:
-    """Follow parcels in a database of their own."""
+    """Follow parcels in a database of their own; nobody waits for a disk."""
     store = Store(Names(uri, f"followed_{scale.seed}_{scale.parcels}"))
-    # Nothing is to outlive this process, so nobody waits for a disk.
     store.tracking = store.tracking.with_options(write_concern=WriteConcern(1, j=False))
     try:
         store.client.drop_database(store.tracking.database.name)
@@ -423,11 +425,11 @@ def told(verdict: Verdict) -> list[str]:
     lines = [", ".join(f"{count:,} {what}" for what, count in verdict.counts.items())]
     for slug, full in verdict.full.items():
         groups = ", ".join(f"{group} by {by:.2f}" for group, by in verdict.stretched(slug).items())
-        lines.append(f"{slug}: calls {full:.0%} full, times stretched {groups}")
-        lines.append(f"{slug}: one parcel's by {verdict.worst(slug):.2f} at most")
+        worst = f"one parcel's by {verdict.worst(slug):.2f} at most"
+        lines.append(f"{slug}: calls {full:.0%} full, times stretched {groups}, {worst}")
     lines.append(f"ample: {verdict.late_seconds:.0f} s late at most")
-    lines += [f"WRONG {each}" for each in verdict.wrong[:20]]
-    return [*lines, f"{len(verdict.wrong)} promises were broken"]
+    wrong = [f"WRONG {each}" for each in verdict.wrong[:20]]
+    return [*lines, *wrong, f"{len(verdict.wrong)} promises were broken"]
 
 
 def main() -> int:

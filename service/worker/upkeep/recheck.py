@@ -124,8 +124,8 @@ class Recheck:
         """The `_id`s of documents that MongoDB lets nobody put off, and when they are due again."""
         self._resting: tuple[frozenset[Account], float] = frozenset(), 0.0
         """The accounts that have no call left today, and when they have again."""
-        self._suspended: dict[str, dt.datetime] = {}
-        """The accounts that are suspended, and when their checks are looked at again."""
+        self._suspended: frozenset[Account] = frozenset()
+        """The accounts that are suspended: their checks are looked at again later."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -143,7 +143,7 @@ class Recheck:
         if self._lines:
             self._resting = await self._lines.resting()
         suspended = await self._store.on_reader(suspended_accounts, self._store.accounts)
-        self._suspended = dict.fromkeys(suspended, now() + PUT_OFF)
+        self._suspended = frozenset(suspended)
         while found := await self._due(moment := now(), shares):
             for start in range(0, len(found), TOGETHER_MOST):
                 if now() - moment >= HELD_FOR:
@@ -184,7 +184,7 @@ class Recheck:
         found = await read(_due_checks, self._store, Search(slug, moment, most, but, turn))
         if turn is not None:
             self._turns[slug] = turn + len(found)
-        going = [each for each in found if self._rests_until(each) is None]
+        going = [each for each in found if self._rests_until(each, moment) is None]
         share.riding += sum(ASKED_ALONE not in each for each in going)
         share.room -= len(going)
         if len(found) < most:
@@ -194,7 +194,7 @@ class Recheck:
             share.room = 0
         return found
 
-    def _rests_until(self, document: dict[str, Any]) -> dt.datetime | None:
+    def _rests_until(self, document: dict[str, Any], moment: dt.datetime) -> dt.datetime | None:
         """When a check is due again whose account has no call left today, or is suspended.
 
         None for all others.
@@ -202,7 +202,7 @@ class Recheck:
         accounts, ends = self._resting
         account = document.get("account", MAIN)
         if account in self._suspended:
-            return self._suspended[account]
+            return moment + PUT_OFF
         return dt.datetime.fromtimestamp(ends, dt.UTC) if account in accounts else None
 
     async def _share(self, slug: Slug, moment: dt.datetime) -> _Share:
@@ -227,7 +227,7 @@ class Recheck:
             if document["unfollowed"]:
                 ended.append(document["_id"])
                 continue
-            until = self._rests_until(document)
+            until = self._rests_until(document, moment)
             try:
                 if until is None:
                     requests.append(check_of(document, moment))

@@ -23,6 +23,8 @@ class View:
     Ends of operations are not told, because `watch` counts them over all couriers.
     """
 
+    is_one_line_of_several = True
+
     def __init__(self, space: Keyspace, slug: str, *, clock_steps: bool) -> None:
         """`clock_steps`: only that a key ends can be judged then, not when."""
         self._space = space

@@ -1,11 +1,9 @@
 """Parcels that are followed for days of virtual time, through kills of their planner.
 
-Real are the planner (`Recheck`), its queries on a real MongoDB, and the policy that sets dates.
-Made up are the lines, which call as many as their rate allows, the tube, the leases and the time.
-What is promised is judged at each put: a check is put for the date that its parcel has by then, at
-its time or at most a tenth before it, never for one date twice but under the id that it had.
-
-`python -m followed` (with `PYTHONPATH=.:tests/upkeep`) follows 100,000 for three days.
+Real are the planner (`Recheck`), its queries on a real MongoDB, and the policy that sets dates;
+made up are the lines, which call as many as their rate allows, tube, leases and time.
+Judged is each put: a check is put for the date that its parcel has by then, at most a tenth before
+it, never for one date twice but under its id. `python -m followed` follows 100,000 for three days.
 """
 
 from __future__ import annotations
@@ -427,8 +425,8 @@ def told(verdict: Verdict) -> list[str]:
         groups = ", ".join(f"{group} by {by:.2f}" for group, by in verdict.stretched(slug).items())
         worst = f"one parcel's by {verdict.worst(slug):.2f} at most"
         lines.append(f"{slug}: calls {full:.0%} full, times stretched {groups}, {worst}")
-    lines.append(f"ample: {verdict.late_seconds:.0f} s late at most")
     wrong = [f"WRONG {each}" for each in verdict.wrong[:20]]
+    lines.append(f"ample: {verdict.late_seconds:.0f} s late at most")
     return [*lines, *wrong, f"{len(verdict.wrong)} promises were broken"]
 
 

@@ -11,6 +11,7 @@ import pytest
 from crawl import walk
 from pages_ground import ACME, Person, Service
 
+from service.http.backend.keyring import APP_NAME
 from service.web.frame import LIVE_SECONDS
 
 pytestmark = pytest.mark.prove
@@ -32,8 +33,9 @@ class Profile:
         self._database.command("profile", 0)
 
     def reads(self) -> int:
-        """How often something was read since the last look, but for sessions and the profile."""
-        kept = {"op": {"$in": ["query", "command"]}, "ns": {"$not": {"$regex": "profile|session"}}}
+        """How often pages read something since the last look, but for sessions and the profile."""
+        kept: dict[str, object] = {"appName": {"$ne": APP_NAME}}
+        kept |= {"op": {"$in": ["query", "command"]}, "ns": {"$not": {"$regex": "profile|session"}}}
         found = self._database["system.profile"].count_documents(
             kept | {"command.find": {"$ne": "users"}, "command.profile": {"$exists": False}}
         )

@@ -37,6 +37,9 @@ from tracking.errors import StoreError
 
 T = TypeVar("T")
 
+APP_NAME = "keyring"
+"""What MongoDB's own log and profile call the connection, which reads at all times."""
+
 LOOK_SECONDS = 5.0
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -101,7 +104,10 @@ class Keyring:
         try:
             if self._stores is None:
                 client = open_client(
-                    self._names.uri, timeoutMS=connections.PATIENCE_MS, serverMonitoringMode="poll"
+                    self._names.uri,
+                    appname=APP_NAME,
+                    timeoutMS=connections.PATIENCE_MS,
+                    serverMonitoringMode="poll",
                 )
                 self._stores = Collections(client, self._names)
             return step(self._stores, *args)

@@ -5,7 +5,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
-Uses     context: quiet_until
+Uses     context: decoded, quiet_until
          memory: clamp, drop_ended, entries, later, members, nothing_is_open, waits
          state: open_among, tally_call
          record: came_at, record_in, rest_of, set_since, write_record
@@ -76,6 +76,24 @@ local function lost_calls()
   -- Newest first: each goes to the head, so the oldest ends up first in line.
   table.sort(lost, was_after)
   return lost
+end
+
+-- Records that a person has corrected where they were set aside wait again, together with what came for their
+-- numbers since. Looks at a few of them.
+local function put_back_corrected()
+  local FEW, EACH = 20, 3
+  -- A key of another type is named by limits/admin/soundness.py.
+  local aside = redis.pcall('HRANDFIELD', UNREADABLE, FEW, 'WITHVALUES')
+  for i = 1, #aside, 2 do
+    local key, field = string.match(aside[i], '^(%S+) (.*)$')
+    local record = decoded(aside[i + 1])
+    local number = record and (record.n or key == REQUESTS and field)
+    if number and tonumber(record.since) then
+      budget.left = budget.left - EACH
+      if not record.forgotten then put_head(number, record) end
+      call('HDEL', UNREADABLE, aside[i])
+    end
+  end
 end
 
 local function is_placed(number, record)
@@ -221,6 +239,7 @@ return function(who)
       end
     end
   end
+  put_back_corrected()
   more = more or relist()
   move_due()
   give_up(who, dying)
@@ -230,7 +249,7 @@ return function(who)
       raise_flag()
       put = call_drainer(who)
     end
-  elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
+  elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS, UNREADABLE) == 0 then
     nothing_is_open()
     -- The slot of a call that was taken over is counted until its lease ends: a later sweep ends it.
     if members(LEASES) == 0 then call('SREM', LINES, line) end

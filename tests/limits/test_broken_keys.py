@@ -237,9 +237,10 @@ async def test_a_waiting_record_that_cannot_be_read_is_set_aside_and_its_line_go
     (flaw,) = await flaws_of(redis, LINES)
     assert (flaw.line, aside in flaw.what) == ("usps", True)
 
-    await redis.hset(KEYS.wait_requests, "N001", good)
-    await redis.delete(KEYS.wait_unreadable, f"{KEYS.answer}N001")
+    await redis.hset(KEYS.wait_unreadable, aside, good)
+    await redis.delete(f"{KEYS.answer}N001")
     await free.limiter.sweep(LINES)
+    assert not await redis.exists(KEYS.wait_unreadable)
     await free.finish(await free.taken())
     assert await state(redis, "op-N001") == "SUCCESS"
 

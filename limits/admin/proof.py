@@ -42,8 +42,8 @@ WRITE_SECONDS = 10.0
 """What was measured since is lost with a judge that is killed."""
 
 LEASE_SECONDS = 9.0
-"""So soon another process judges where a judge is gone, or IDLE_SECONDS later: what the stream still
-holds of 15 s it judges too."""
+"""So soon another process judges where a judge is gone, or IDLE_SECONDS later: what the stream
+still holds of 15 s it judges too."""
 
 LAST_WRITE_SECONDS = 1.0
 HOUR, HOURS = 3_600, 24

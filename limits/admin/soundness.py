@@ -117,8 +117,8 @@ async def _unreadable(redis: Redis, aside: Sequence[tuple[Line, str]]) -> list[F
             some = ", ".join(map(str, fields[:TOLD_MOST]))
             what = f"{key} holds {len(fields):,} records that cannot be read ({some})"
             fix = (
-                f"Correct the text where it stands (redis-cli HSET '{key}'): the next sweep puts it "
-                f"back into line. Or put the requests again, then redis-cli DEL '{key}'."
+                f"Correct the text where it stands (redis-cli HSET '{key}'), and the next sweep "
+                f"puts it back into line; or put the requests again, then redis-cli DEL '{key}'."
             )
             found.append(Flaw(line, key, what, fix))
     return found

@@ -8,7 +8,7 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     context: decoded, quiet_until
          memory: clamp, drop_ended, entries, later, members, nothing_is_open, waits
          state: open_among, tally_call
-         record: came_at, record_in, rest_of, set_since, write_record
+         record: came_at, read_record, record_in, rest_of, set_since, write_record
          brake: patience_ends
          waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands
          flight: gathered, granted_before, half_of, land_to_wait, lead_of, leads, put_in_flight, running
@@ -78,6 +78,11 @@ local function lost_calls()
   return lost
 end
 
+local function has_place(number, record)
+  if record.state == 'later' then return call('ZSCORE', LATER, number) end
+  return stands(list_of(record), number, record.position)
+end
+
 -- Records that a person has corrected where they were set aside wait again, together with what came for their
 -- numbers since. Looks at a few of them.
 local function put_back_corrected()
@@ -87,18 +92,24 @@ local function put_back_corrected()
   for i = 1, #aside, 2 do
     local key, field = string.match(aside[i], '^(%S+) (.*)$')
     local record = decoded(aside[i + 1])
-    local number = record and (record.n or key == REQUESTS and field)
-    if number and tonumber(record.since) then
+    local is_whole, flew = record and tonumber(record.since), key == INFLIGHT
+    -- A call may still run, and hold the slot of its group.
+    if is_whole and not (flew and (not record.n or call('ZSCORE', LEASES, lead_of(field)))) then
       budget.left = budget.left - EACH
-      if not record.forgotten then put_head(number, record) end
+      if flew then
+        land_to_wait(field, record, put_head)
+      elseif record.state ~= 'behind' and not read_record(REQUESTS, field) and has_place(field, record) then
+        write_record(REQUESTS, field, record)
+      else
+        put_head(field, record)
+      end
       call('HDEL', UNREADABLE, aside[i])
     end
   end
 end
 
 local function is_placed(number, record)
-  if record.state == 'later' then return call('ZSCORE', LATER, number) end
-  return running(number) or stands(list_of(record), number, record.position)
+  return has_place(number, record) or record.state ~= 'later' and running(number)
 end
 
 -- Whether records may have no place: one of the lists is empty, and more records than it explains wait. Each

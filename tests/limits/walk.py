@@ -337,8 +337,8 @@ class Walk(Sender):
             self.redis.hset(KEYS.wait_unreadable, aside, text)
         else:
             self.redis.hset(key, field, text)
-        recount(self.redis)
         self._heal()
+        recount(self.redis)
 
     def _meet(self, step: str, number: str) -> None:
         """One step whose reply nobody heard: it met the key, or its worker vanished."""

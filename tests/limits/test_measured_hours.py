@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 
@@ -52,13 +53,13 @@ async def test_a_second_judge_goes_on_where_the_first_one_left_off(
     redis: Redis, judge: Callable[[str], Judge]
 ) -> None:
     first, second = judge("one"), judge("two")
-    await report(redis, 2.2, 2.1)
+    await report(redis, 2.2, 2.1, 1.0)
     await first.judge()
     await second.judge()
     await second.write()
     only_one = await measured(redis)
-    await redis.delete(keys.planner("#judge"), keys.MEASURED)
-    await report(redis, 2.0)
+    await redis.delete(keys.planner("#judge"))
+    await asyncio.sleep(0.6)  # the last one is not too young any more
     await second.judge()
     found = await measured(redis)
 

@@ -157,7 +157,7 @@ class DeliveryLists:
 
     async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Count those that an act is for, and ask whether to do it. Raises Problem, StoreError."""
-        act = act_in(request.query, ACTS)
+        act = act_in({"act": "resend", **request.query}, ACTS)
         meant, _ = await self._meant(uncut(request.query), visitor)
         if meant.which is None:
             return see_other(self._root, **meant.given)

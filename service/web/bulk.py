@@ -8,11 +8,13 @@ that somebody confirmed: what is shown by GET asks for nothing. Who leaves the p
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from http import HTTPStatus
 from typing import NamedTuple
 
 from aiohttp import web
 
+from service.http.exchange import Problem
 from service.web.frame import Frame
 from service.web.visitors import Visitor
 
@@ -67,6 +69,14 @@ def show(
 ) -> web.Response:
     """Render the page of an act."""
     return frame.render(request, visitor, "bulk.html", bulk=bulk, so_far=so_far)
+
+
+def act_in(given: Mapping[str, str], acts: Container[str]) -> str:
+    """Read which act is asked for. Raises Problem."""
+    act = given.get("act", "")
+    if act not in acts:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"{act!r} is nothing that can be done with all")
+    return act
 
 
 def before(form: Mapping[str, str]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from service.operator import deliveries
+from service.operator import deliveries, delivery_acts
 from service.operator.audit import Operator
 from service.operator.connections import Collections, in_thread
 from service.operator.deliveries import Delivery, DeliveryState, EventName
@@ -62,11 +62,11 @@ class OneDelivery:
 
     async def resend(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Have one sent now. Raises Problem, StoreError."""
-        return await self._act(request, visitor, deliveries.resend, "It is sent again now.")
+        return await self._act(request, visitor, delivery_acts.resend, "It is sent again now.")
 
     async def cancel(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Have one never sent again. Raises Problem, StoreError."""
-        return await self._act(request, visitor, deliveries.cancel, "It is not sent any more.")
+        return await self._act(request, visitor, delivery_acts.cancel, "It is not sent any more.")
 
     async def _act(
         self, request: web.Request, visitor: Visitor, act: Act, done: str
@@ -105,7 +105,7 @@ def now_of(stores: Collections, visitor: Visitor, name: str) -> dict[str, Any]:
         "one": {**deliveries.members(one, service), "status": one.status},
         "attempts": attempts,
         "may_change": Scope.HOOKS in visitor.scopes,
-        "may_cancel": one.state in {DeliveryState.OPEN, DeliveryState.HELD},
+        "may_cancel": one.state in deliveries.CANCELS,
         "has_arrived": has_arrived,
     }
 

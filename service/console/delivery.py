@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from service.config import schema
@@ -142,8 +143,9 @@ def _resend(options: Options, config: schema.Config, stores: connections.Collect
     is_filter = any((*given, options.since, options.until))
     if bool(options.ids) + is_filter + options.all != 1:
         raise UsageError("say which: ids, or --service, --state, --since …, or --all by itself")
+    of = services.Services(config, stores)
     if options.ids:
-        return each_of(stores, options, "resent", deliveries.resend)
+        return each_of(options, "resent", partial(deliveries.resend, of))
     which = _which(options, config, stores)
     count = deliveries.count_failed(stores, which)
     if not count:
@@ -152,24 +154,22 @@ def _resend(options: Options, config: schema.Config, stores: connections.Collect
     many = f"over {count - 1:,}" if count == deliveries.COUNTED_MOST else f"{count:,}"
     if not agreed(f"Resend {many} deliveries?", yes=options.yes):
         return Exit.NEGATIVE
-    came = deliveries.resend_all(stores, audit.Operator(), which, math.inf)
+    came = deliveries.resend_all(of, audit.Operator(), which, math.inf)
     for identity, why in came.failures.items():
         note(f"{identity}: {why}")
     return summed("resent", came.done, came.failed, as_json=options.json)
 
 
 def _cancel(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    return each_of(stores, options, "cancelled", deliveries.cancel)
+    return each_of(options, "cancelled", partial(deliveries.cancel, stores))
 
 
-def each_of(
-    stores: connections.Collections, options: Options, verb: str, act: Callable[..., object]
-) -> int:
+def each_of(options: Options, verb: str, act: Callable[..., object]) -> int:
     """Do an act on each that is named; 1 where not all of it was done."""
     done, failed = 0, 0
     for identity in options.ids:
         try:
-            act(stores, audit.Operator(), options.account, identity)
+            act(audit.Operator(), options.account, identity)
         except NotDone as error:
             note(f"{identity}: {error}")
             failed += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -26,7 +27,7 @@ from service.http.reading import (
     read_query,
 )
 from service.operator.audit import Operator
-from service.operator.connections import Collections, in_thread
+from service.operator.connections import in_thread
 from service.operator.deliveries import (
     Delivery,
     DeliveryState,
@@ -156,7 +157,7 @@ class ResentNow(msgspec.Struct):
     cursor: str | None
 
 
-_Act = Callable[[Collections, Operator, Account, str], Delivery]
+_Act = Callable[[Operator, Account, str], Delivery]
 
 
 class DeliveryRoutes:
@@ -196,11 +197,11 @@ class DeliveryRoutes:
 
     async def resend(self, request: web.Request) -> web.Response:
         """Have one sent now. Raises Problem, StoreError."""
-        return await self._act(request, resend, HTTPStatus.ACCEPTED)
+        return await self._act(request, partial(resend, self._services), HTTPStatus.ACCEPTED)
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Have one never sent again. Raises Problem, StoreError."""
-        return await self._act(request, cancel, HTTPStatus.OK)
+        return await self._act(request, partial(cancel, self._stores), HTTPStatus.OK)
 
     async def resend_all(self, request: web.Request) -> web.Response:
         """Have those sent now that are meant, the oldest first. Raises Problem, StoreError."""
@@ -212,14 +213,14 @@ class DeliveryRoutes:
             raise Problem(status, why, parameter="all")
         which = await self._which(who.account, chosen, status)
         bounds = (ACT_SECONDS, RESENT_MOST)
-        came = await in_thread(resend_all, self._stores, who, which, *bounds)
+        came = await in_thread(resend_all, self._services, who, which, *bounds)
         cursor = None if came.behind is None else cursor_of(*came.behind)
         failures = [NotResent(*each) for each in came.failures.items()]
         return answer(ResentNow(came.done, came.failed, failures, cursor))
 
     async def _act(self, request: web.Request, act: _Act, status: HTTPStatus) -> web.Response:
         who = owner_of(self._callers, request, Scope.HOOKS)
-        done = await in_thread(act, self._stores, who, who.account, request.match_info["id"])
+        done = await in_thread(act, who, who.account, request.match_info["id"])
         return answer(
             _now_of(done, await in_thread(names_of_services, self._stores, [done])), status
         )

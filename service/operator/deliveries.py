@@ -1,8 +1,8 @@
 """Deliveries for people: listed, shown with their attempts and their body, resent and cancelled.
 
 MongoDB is the truth (deliveries/delivery.py), so each act changes a document there, if nothing else
-changed it meanwhile. Redis hears of it by the filler, which brings in what is due; a delivery that
-Redis still holds is looked at in MongoDB before it is sent.
+changed it meanwhile. Redis hears of it by the filler, which a job wakes to bring in what is due; a
+delivery that Redis still holds is looked at in MongoDB before it is sent.
 
 ========= ============================================= ==========================================
 state     resend                                        cancel
@@ -33,6 +33,8 @@ from pymongo.collection import Collection
 
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
+from service.operator.producer import wake_fillers
+from service.operator.services import Services
 from service.worker.deliveries.body import KEEP_DAYS
 from service.worker.deliveries.delivery import (
     FINAL,
@@ -145,11 +147,11 @@ class Resent:
     failures: dict[str, str] = field(default_factory=dict)
     behind: tuple[dt.datetime, str] | None = None
 
-    def refuse(self, delivery: Delivery, why: str) -> None:
+    def refuse(self, identity: str, why: str) -> None:
         """Count one that is not due again."""
         self.failed += 1
         if len(self.failures) < FAILURES_MOST:
-            self.failures[delivery.id] = why
+            self.failures[identity] = why
 
 
 def deliveries_of(stores: Collections, which: Which, most: int) -> list[Delivery]:
@@ -184,7 +186,6 @@ def count_failed(stores: Collections, which: Which) -> int:
 
 def members(delivery: Delivery, service: str) -> dict[str, Any]:
     """Say what an account may know of a delivery; `service` is the name of its service."""
-    is_due = delivery.state is DeliveryState.OPEN
     return {
         "id": delivery.id,
         "service": service,
@@ -197,7 +198,7 @@ def members(delivery: Delivery, service: str) -> dict[str, Any]:
         "made": delivery.made,
         "round": delivery.round,
         "made_at": delivery.made_at,
-        "next_at": delivery.next_at if is_due else None,
+        "next_at": delivery.next_at if delivery.state is DeliveryState.OPEN else None,
         "ended_at": delivery.ended_at,
     }
 
@@ -244,18 +245,17 @@ def _text_of(body: bytes) -> str:
     return bytes(body).decode("utf-8", "backslashreplace")
 
 
-def resend(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
+def resend(services: Services, who: Operator, account: Account, identity: str) -> Delivery:
     """Have one sent now, with a new round where its last one is over.
 
     Raises UnknownDelivery, NotDone, PyMongoError.
     """
-    target = {"account": account, "delivery": identity}
+    stores, target = services.stores, {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "delivery resend", target):
         for _ in range(TRIES):
             delivery = one(stores, account, identity)
-            refused = refusals(stores, [delivery])
-            if delivery.id in refused:
-                raise NotDone(refused[delivery.id])
+            if why := refusals(stores, [delivery]).get(delivery.id):
+                raise NotDone(why)
             _keep_bodies(stores, [delivery])
             due = stores.deliveries.find_one_and_update(
                 {"_id": identity, "state": delivery.state.value},
@@ -263,6 +263,7 @@ def resend(stores: Collections, who: Operator, account: Account, identity: str) 
                 return_document=ReturnDocument.AFTER,
             )
             if due is not None:
+                wake_fillers(services.config.beanstalkd.servers, [delivery.line])
                 return delivery_in(due)
     raise NotDone(RESTLESS.format(identity))
 
@@ -288,16 +289,16 @@ def cancel(stores: Collections, who: Operator, account: Account, identity: str) 
 
 
 def resend_all(
-    stores: Collections, who: Operator, which: Which, seconds: float, most: int | None = None
+    services: Services, who: Operator, which: Which, seconds: float, most: int | None = None
 ) -> Resent:
     """Have all sent now that are meant, the oldest first: FAILED ones, or those of one state.
 
     Stops after `most`, or after so many seconds, at the end of a batch. Raises PyMongoError.
     """
-    resent, ends = Resent(), time.monotonic() + seconds
+    resent, stores, ends = Resent(), services.stores, time.monotonic() + seconds
     with recorded(stores.audit, who, "delivery resend", which.target()) as outcome:
         for batch in _batches(stores, which, most):
-            _resend_batch(stores, batch, resent)
+            _resend_batch(services, batch, resent)
             resent.behind = (batch[-1].made_at, batch[-1].id)
             if time.monotonic() >= ends:
                 break
@@ -367,19 +368,19 @@ def _batches(stores: Collections, which: Which, most: int | None) -> Iterator[li
         left = None if left is None else left - len(batch)
 
 
-def _resend_batch(stores: Collections, batch: Sequence[Delivery], resent: Resent) -> None:
-    refused = refusals(stores, batch)
-    for each in batch:
-        if each.id in refused:
-            resent.refuse(each, refused[each.id])
+def _resend_batch(services: Services, batch: Sequence[Delivery], resent: Resent) -> None:
+    refused = refusals(services.stores, batch)
+    for identity, why in refused.items():
+        resent.refuse(identity, why)
     good = [each for each in batch if each.id not in refused]
-    _keep_bodies(stores, good)
+    _keep_bodies(services.stores, good)
     for state in {each.state for each in good}:
         same = [each.id for each in good if each.state is state]
         wanted = {"_id": {"$in": same}, "state": state.value}
         # All of a batch in one command: each document is changed as it stands then.
-        done = stores.deliveries.update_many(wanted, [{"$set": _due(state)}])
+        done = services.stores.deliveries.update_many(wanted, [{"$set": _due(state)}])
         resent.done += done.matched_count
+    wake_fillers(services.config.beanstalkd.servers, {each.line for each in good})
 
 
 def _due(state: DeliveryState) -> Document:

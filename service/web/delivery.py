@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -23,7 +24,7 @@ from tracking.request import Account
 JSON = "application/json"
 ONE = f"{DELIVERIES}/{{id}}"
 
-Act = Callable[[Collections, Operator, Account, str], Delivery]
+Act = Callable[[Operator, Account, str], Delivery]
 
 
 class OneDelivery:
@@ -62,16 +63,18 @@ class OneDelivery:
 
     async def resend(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Have one sent now. Raises Problem, StoreError."""
-        return await self._act(request, visitor, deliveries.resend, "It is sent again now.")
+        act = partial(deliveries.resend, self._services)
+        return await self._act(request, visitor, act, "It is sent again now.")
 
     async def cancel(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         """Have one never sent again. Raises Problem, StoreError."""
-        return await self._act(request, visitor, deliveries.cancel, "It is not sent any more.")
+        act = partial(deliveries.cancel, self._stores)
+        return await self._act(request, visitor, act, "It is not sent any more.")
 
     async def _act(
         self, request: web.Request, visitor: Visitor, act: Act, done: str
     ) -> web.StreamResponse:
-        asked = (self._stores, visitor.operator, visitor.account, request.match_info["id"])
+        asked = (visitor.operator, visitor.account, request.match_info["id"])
         return see_other(address_of(await in_thread(act, *asked)), done=done)
 
     async def _now(self, request: web.Request, visitor: Visitor) -> Mapping[str, Any]:

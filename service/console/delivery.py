@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from service.config import schema
@@ -141,20 +141,22 @@ def _attempt(each: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _resend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of = services.Services(config, stores)
     if _are_named(options):
-        return each_of(stores, options, "resent", delivery_acts.resend)
+        return each_of(options, "resent", partial(delivery_acts.resend, of))
     which = _which(options, config, stores)
     count = deliveries.count_meant(stores, which, deliveries.RESENDS)
-    act = functools.partial(delivery_acts.resend_all, stores, audit.Operator(), which, math.inf)
+    act = partial(delivery_acts.resend_all, of, audit.Operator(), which, math.inf)
     return _on_all(options, "resent", count, act)
 
 
 def _cancel(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of = services.Services(config, stores)
     if _are_named(options):
-        return each_of(stores, options, "cancelled", delivery_acts.cancel)
+        return each_of(options, "cancelled", partial(delivery_acts.cancel, of))
     which = _which(options, config, stores)
     count = deliveries.count_meant(stores, which, deliveries.CANCELS)
-    act = functools.partial(delivery_acts.cancel_all, stores, audit.Operator(), which, math.inf)
+    act = partial(delivery_acts.cancel_all, of, audit.Operator(), which, math.inf)
     return _on_all(options, "cancelled", count, act)
 
 
@@ -181,14 +183,12 @@ def _on_all(options: Options, verb: str, count: int, act: Callable[[], Acted]) -
     return summed(verb, came.done, came.failed, as_json=options.json)
 
 
-def each_of(
-    stores: connections.Collections, options: Options, verb: str, act: Callable[..., object]
-) -> int:
+def each_of(options: Options, verb: str, act: Callable[..., object]) -> int:
     """Do an act on each that is named; 1 where not all of it was done."""
     done, failed = 0, 0
     for identity in options.ids:
         try:
-            act(stores, audit.Operator(), options.account, identity)
+            act(audit.Operator(), options.account, identity)
         except NotDone as error:
             note(f"{identity}: {error}")
             failed += 1

@@ -26,7 +26,7 @@ from service.http.reading import (
     read_query,
 )
 from service.operator.audit import Operator
-from service.operator.connections import Collections, in_thread
+from service.operator.connections import in_thread
 from service.operator.deliveries import (
     Delivery,
     DeliveryState,
@@ -167,8 +167,8 @@ class CancelledNow(msgspec.Struct):
     cursor: str | None
 
 
-_Act = Callable[[Collections, Operator, Account, str], Delivery]
-_ActOnAll = Callable[[Collections, Operator, Which, float, int], Acted]
+_Act = Callable[[Services, Operator, Account, str], Delivery]
+_ActOnAll = Callable[[Services, Operator, Which, float, int], Acted]
 
 
 class DeliveryRoutes:
@@ -234,14 +234,14 @@ class DeliveryRoutes:
             why = "say which: service, state, event, parcel, since or until, or all=true by itself"
             raise Problem(status, why, parameter="all")
         which = await self._which(who.account, chosen, status)
-        came = await in_thread(act, self._stores, who, which, ACT_SECONDS, ACTED_MOST)
+        came = await in_thread(act, self._services, who, which, ACT_SECONDS, ACTED_MOST)
         cursor = None if came.behind is None else cursor_of(*came.behind)
         failures = [NotResent(*each) for each in came.failures.items()]
         return came.done, came.failed, failures, cursor
 
     async def _act(self, request: web.Request, act: _Act, status: HTTPStatus) -> web.Response:
         who = owner_of(self._callers, request, Scope.HOOKS)
-        done = await in_thread(act, self._stores, who, who.account, request.match_info["id"])
+        done = await in_thread(act, self._services, who, who.account, request.match_info["id"])
         return answer(
             _now_of(done, await in_thread(names_of_services, self._stores, [done])), status
         )

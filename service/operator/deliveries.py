@@ -139,7 +139,6 @@ def count_meant(
 
 def members(delivery: Delivery, service: str) -> dict[str, Any]:
     """Say what an account may know of a delivery; `service` is the name of its service."""
-    is_due = delivery.state is DeliveryState.OPEN
     return {
         "id": delivery.id,
         "service": service,
@@ -152,7 +151,7 @@ def members(delivery: Delivery, service: str) -> dict[str, Any]:
         "made": delivery.made,
         "round": delivery.round,
         "made_at": delivery.made_at,
-        "next_at": delivery.next_at if is_due else None,
+        "next_at": delivery.next_at if delivery.state is DeliveryState.OPEN else None,
         "ended_at": delivery.ended_at,
     }
 

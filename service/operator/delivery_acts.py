@@ -1,8 +1,8 @@
 """Acts on deliveries: people have one, or all that a filter means, resent or cancelled.
 
 MongoDB is the truth (deliveries/delivery.py), so each act changes a document there, if nothing else
-changed it meanwhile. Redis hears of it by the filler, which brings in what is due; a delivery that
-Redis still holds is looked at in MongoDB before it is sent.
+changed it meanwhile. Redis hears of it by the filler, which a job wakes to bring in what is due; a
+delivery that Redis still holds is looked at in MongoDB before it is sent.
 
 ========= ============================================= ==========================================
 state     resend                                        cancel
@@ -42,6 +42,8 @@ from service.operator.deliveries import (
     asked_of,
     one,
 )
+from service.operator.producer import wake_fillers
+from service.operator.services import Services
 from service.worker.deliveries.body import KEEP_DAYS
 from service.worker.deliveries.delivery import FINAL, delivery_in, document_of
 from service.worker.deliveries.purging import RELAYED_DAYS
@@ -83,12 +85,12 @@ class Acted:
             self.failures[delivery.id] = why
 
 
-def resend(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
+def resend(services: Services, who: Operator, account: Account, identity: str) -> Delivery:
     """Have one sent now, with a new round where its last one is over.
 
     Raises UnknownDelivery, NotDone, PyMongoError.
     """
-    target = {"account": account, "delivery": identity}
+    stores, target = services.stores, {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "delivery resend", target):
         for _ in range(TRIES):
             delivery = one(stores, account, identity)
@@ -102,13 +104,14 @@ def resend(stores: Collections, who: Operator, account: Account, identity: str) 
                 return_document=ReturnDocument.AFTER,
             )
             if due is not None:
+                wake_fillers(services.config.beanstalkd.servers, [delivery.line])
                 return delivery_in(due)
     raise NotDone(RESTLESS.format(identity))
 
 
-def cancel(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
+def cancel(services: Services, who: Operator, account: Account, identity: str) -> Delivery:
     """Have one never sent again. Raises UnknownDelivery, NotDone, PyMongoError."""
-    target = {"account": account, "delivery": identity}
+    stores, target = services.stores, {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "delivery cancel", target):
         for _ in range(TRIES):
             delivery = one(stores, account, identity)
@@ -129,36 +132,36 @@ class _Act(NamedTuple):
 
     name: str
     states: Sequence[DeliveryState]
-    on_batch: Callable[[Collections, Sequence[Delivery], Acted], None]
+    on_batch: Callable[[Services, Sequence[Delivery], Acted], None]
 
 
 def resend_all(
-    stores: Collections, who: Operator, which: Which, seconds: float, most: int | None = None
+    services: Services, who: Operator, which: Which, seconds: float, most: int | None = None
 ) -> Acted:
     """Have all sent now that are meant, the oldest first: RESENDS, or those of one state.
 
     Stops after `most`, or after so many seconds, at the end of a batch. Raises PyMongoError.
     """
     act = _Act("delivery resend", RESENDS, _resend_batch)
-    return _act_on_all(stores, who, act, which, (seconds, most))
+    return _act_on_all(services, who, act, which, (seconds, most))
 
 
 def cancel_all(
-    stores: Collections, who: Operator, which: Which, seconds: float, most: int | None = None
+    services: Services, who: Operator, which: Which, seconds: float, most: int | None = None
 ) -> Acted:
     """Have all that are meant never sent again: CANCELS, or those of one state; as `resend_all`."""
     act = _Act("delivery cancel", CANCELS, _cancel_batch)
-    return _act_on_all(stores, who, act, which, (seconds, most))
+    return _act_on_all(services, who, act, which, (seconds, most))
 
 
 def _act_on_all(
-    stores: Collections, who: Operator, act: _Act, which: Which, bounds: tuple[float, int | None]
+    services: Services, who: Operator, act: _Act, which: Which, bounds: tuple[float, int | None]
 ) -> Acted:
     acted, (seconds, most) = Acted(), bounds
     ends = time.monotonic() + seconds
-    with recorded(stores.audit, who, act.name, which.target()) as outcome:
-        for batch in _batches(stores, act.states, which, most):
-            act.on_batch(stores, batch, acted)
+    with recorded(services.stores.audit, who, act.name, which.target()) as outcome:
+        for batch in _batches(services.stores, act.states, which, most):
+            act.on_batch(services, batch, acted)
             acted.behind = (batch[-1].made_at, batch[-1].id)
             if time.monotonic() >= ends:
                 break
@@ -196,7 +199,8 @@ def _batches(
         left = None if left is None else left - len(batch)
 
 
-def _resend_batch(stores: Collections, batch: Sequence[Delivery], acted: Acted) -> None:
+def _resend_batch(services: Services, batch: Sequence[Delivery], acted: Acted) -> None:
+    stores = services.stores
     refused = refusals(stores, batch)
     for each in batch:
         if each.id in refused:
@@ -209,14 +213,15 @@ def _resend_batch(stores: Collections, batch: Sequence[Delivery], acted: Acted) 
         # All of a batch in one command: each document is changed as it stands then.
         done = stores.deliveries.update_many(wanted, [{"$set": _due(state)}])
         acted.done += done.matched_count
+    wake_fillers(services.config.beanstalkd.servers, {each.line for each in good})
 
 
-def _cancel_batch(stores: Collections, batch: Sequence[Delivery], acted: Acted) -> None:
+def _cancel_batch(services: Services, batch: Sequence[Delivery], acted: Acted) -> None:
     for each in batch:
         if each.state in FINAL:
             acted.refuse(each, _ended(each))
     standing = [each.id for each in batch if each.state not in FINAL]
-    acted.done += stop_all(stores, {"_id": {"$in": standing}}, BY_HAND)
+    acted.done += stop_all(services.stores, {"_id": {"$in": standing}}, BY_HAND)
 
 
 def _ended(delivery: Delivery) -> str:

@@ -27,7 +27,8 @@ from service.operator.connections import Collections
 from service.operator.deliveries import Delivery, EventName, UnknownDelivery, Which
 from service.operator.delivery_acts import TRIES
 from service.operator.forget import until_sent
-from service.operator.services import BadWish
+from service.operator.producer import wake_fillers
+from service.operator.services import BadWish, Services
 from service.worker.deliveries.delivery import FINAL, document_of
 from service.worker.deliveries.foreign_request import (
     BODY_MOST,
@@ -151,20 +152,20 @@ def _body_members(body: bytes) -> Mapping[str, str]:
         return {"body_base64": base64.b64encode(body).decode()}
 
 
-def resend(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
+def resend(services: Services, who: Operator, account: Account, identity: str) -> Delivery:
     """Have a relayed request sent now, as `delivery_acts.resend` does."""
-    deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
-    return delivery_acts.resend(stores, who, account, identity)
+    deliveries.one(services.stores, account, identity, EventName.RELAY_REQUEST)
+    return delivery_acts.resend(services, who, account, identity)
 
 
 def edit(
-    stores: Collections, who: Operator, account: Account, identity: str, wished: Edit
+    services: Services, who: Operator, account: Account, identity: str, wished: Edit
 ) -> Delivery:
-    """Make a new request of an old one, and have it sent; the old one stays as it is.
+    """Make a new request of an old one, and have it sent now; the old one stays as it is.
 
     Raises UnknownDelivery, BadWish, NotDone, PyMongoError.
     """
-    target = {"account": account, "delivery": identity}
+    stores, target = services.stores, {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "inbox edit", target) as outcome:
         old = deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
         if why := delivery_acts.refusals(stores, [old]).get(old.id):
@@ -178,6 +179,7 @@ def edit(
             name = hashlib.sha256(parts).hexdigest()[: len(name)]
         request = replace(edited(foreign_in(kept), wished), id=name, received_at=stored_now())
         outcome["made"] = made = _insert(stores, request, old)
+    wake_fillers(services.config.beanstalkd.servers, [old.line])
     return deliveries.one(stores, account, made)
 
 

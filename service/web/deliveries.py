@@ -173,7 +173,7 @@ class DeliveryLists:
         meant, _ = await self._meant(form, visitor)
         if meant.which is None:
             raise Problem(HTTPStatus.BAD_REQUEST, ", ".join(meant.wrong.values()))
-        asked = (self._stores, visitor.operator, meant.which, STEP_SECONDS, STEP_MOST)
+        asked = (self._services, visitor.operator, meant.which, STEP_SECONDS, STEP_MOST)
         came = await in_thread(ACTS[act].do, *asked)
         done, failed = bulk.before(form)
         failures = list(came.failures.items())[:FAILURES_SHOWN]

@@ -23,7 +23,7 @@ from tracking.request import Account
 JSON = "application/json"
 ONE = f"{DELIVERIES}/{{id}}"
 
-Act = Callable[[Collections, Operator, Account, str], Delivery]
+Act = Callable[[Services, Operator, Account, str], Delivery]
 
 
 class OneDelivery:
@@ -71,7 +71,7 @@ class OneDelivery:
     async def _act(
         self, request: web.Request, visitor: Visitor, act: Act, done: str
     ) -> web.StreamResponse:
-        asked = (self._stores, visitor.operator, visitor.account, request.match_info["id"])
+        asked = (self._services, visitor.operator, visitor.account, request.match_info["id"])
         return see_other(address_of(await in_thread(act, *asked)), done=done)
 
     async def _now(self, request: web.Request, visitor: Visitor) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ class OneRelayed:
 
     def __init__(self, frame: Frame, services: Services) -> None:
         self._frame = frame
+        self._services = services
         self._stores = services.stores
 
     def pages(self) -> list[Page]:
@@ -92,7 +93,7 @@ class OneRelayed:
         given = {name: text for name, text in posted.items() if isinstance(text, str)}
         try:
             wished = edit_in(told, given, await in_thread(_file_in, posted.get("file")))
-            asked = (self._stores, visitor.operator, visitor.account, told["id"])
+            asked = (self._services, visitor.operator, visitor.account, told["id"])
             made = await in_thread(inbox.edit, *asked, wished)
         except BadWish as error:
             wrong = {error.parameter: f"{error}".removeprefix(f"{error.parameter}: ")}

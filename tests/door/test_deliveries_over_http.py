@@ -5,27 +5,34 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aftership_ground import Bucket
-from door_ground import Client, refused
+from door_ground import NOWHERE, Client, jobs_in, refused
 from webhook_ground import (
     BODY,
     NOTED_AT,
+    foreign,
     set_state,
     store_attempt,
     store_delivery,
+    store_relay,
+    store_relayed,
     store_service,
     stored,
 )
 
+from devstack.servers import Server
+from service.config.schema import Beanstalkd, Config
 from service.http import deliveries as routes
 from service.operator import deliveries, delivery_acts
 from service.operator.audit import Operator
 from service.worker.deliveries.delivery import Delivery, DeliveryState
 from service.worker.deliveries.service import ServiceState
 from service.worker.results.change import EventName
+from service.worker.tubes.envelope import DRAINS_TUBE
 from tracking.request import MAIN
 
 DEAD, HELD, OPEN = DeliveryState.DEAD, DeliveryState.HELD, DeliveryState.OPEN
@@ -305,6 +312,26 @@ async def test_what_an_attempt_changes_meanwhile_is_not_overwritten(
     assert (stored(bucket, made).state, stored(bucket, made).made) == (DELIVERED, 1)
 
 
+async def test_what_is_made_due_by_hand_has_workers_look_at_its_line_at_once(
+    whole: Client, bucket: Bucket, beanstalkd: Server
+) -> None:
+    shop, relay = store_service(bucket), store_relay(bucket, "relay")
+    one = store_delivery(bucket, shop, state=HELD)
+    relayed = store_relayed(bucket, relay, foreign(relay), state=DEAD)
+
+    for path, body, wanted in (
+        (f"deliveries/{one.id}/resend", {}, [shop]),
+        (f"inbox/{relayed.id}/resend", {}, [relay]),
+        (f"inbox/{relayed.id}/edit", {"body": "another"}, [relay]),
+        ("deliveries/resend", {"state": "open"}, [shop, relay]),
+        ("services/orders/test", {}, [shop]),
+    ):
+        response = await whole.post(f"/v1/{path}", json=body)
+        assert response.status < 300, await response.text()
+        put = [json.loads(each)["payload"] for each in jobs_in(beanstalkd, tube=DRAINS_TUBE)]
+        assert sorted(each["line"] for each in put) == sorted(each.line for each in wanted), path
+
+
 async def test_a_filter_resends_what_is_dead_or_held_and_nothing_else(
     api: Client, bucket: Bucket
 ) -> None:
@@ -398,6 +425,7 @@ def test_an_act_on_many_stops_at_the_end_of_a_batch_once_its_time_is_over(
     monkeypatch.setattr(delivery_acts, "BATCH_SIZE", 2)
     made = held_ones(bucket, 5)
 
-    came = delivery_acts.resend_all(bucket, Operator(), deliveries.Which(MAIN), 0.0)
+    services: Any = SimpleNamespace(config=Config(beanstalkd=Beanstalkd((NOWHERE,))), stores=bucket)
+    came = delivery_acts.resend_all(services, Operator(), deliveries.Which(MAIN), 0.0)
 
     assert (came.done, came.behind) == (2, (made[1].made_at, made[1].id))

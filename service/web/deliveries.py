@@ -49,29 +49,17 @@ STATES = tuple(map(str, DeliveryState))
 
 
 class Act(NamedTuple):
-    """An act on all that are meant: `done` is what becomes of each, `states` those that it is for.
-
-    `states_in_words` says them.
-    """
+    """An act on all that are meant: `done` is what becomes of each, `states` whom it is for."""
 
     do: Callable[..., Acted]
     states: Sequence[DeliveryState]
-    states_in_words: str
     done: str
     button: str
 
 
 ACTS = {
-    "resend": Act(
-        delivery_acts.resend_all,
-        deliveries.RESENDS,
-        "dead or held",
-        "sent again",
-        "Send them again",
-    ),
-    "cancel": Act(
-        delivery_acts.cancel_all, deliveries.CANCELS, "open or held", "cancelled", "Cancel them"
-    ),
+    "resend": Act(delivery_acts.resend_all, deliveries.RESENDS, "sent again", "Send them again"),
+    "cancel": Act(delivery_acts.cancel_all, deliveries.CANCELS, "cancelled", "Cancel them"),
 }
 
 
@@ -188,7 +176,7 @@ class DeliveryLists:
 
     def _bulk(self, name: str, meant: Meant) -> Bulk:
         act = ACTS[name]
-        states = "" if meant.given["state"] else f": those that are {act.states_in_words}"
+        states = "" if meant.given["state"] else f": those that are {' or '.join(act.states)}"
         return Bulk(
             path=f"{self._root}/all",
             things="Deliveries" if self._root == DELIVERIES else "Relayed requests",

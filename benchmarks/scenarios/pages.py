@@ -96,7 +96,7 @@ def run(plan: Plan) -> list[Table]:
         opened = Pages(port, api.pid, session, (*LIVE, f"/parcels/{slug}/{number}"))
         plan.say("first paint")
         painted = opened._replace(paths=(*opened.paths, "/parcels", "/deliveries", "/inbox"))
-        paints = first_paints(painted, plan.pick(9, 3))
+        paints = first_paints(painted, plan.pick(5, 3))
         turned = _beside(rig, plan, opened)
     title = f"Pages over {count:,} parcels, operations and deliveries"
     return [

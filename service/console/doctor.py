@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Sequence
+from contextlib import aclosing
 
 from service import PROGRAM
 from service.config import schema
@@ -130,16 +131,17 @@ def _try(config: schema.Config, known: catalogue.Catalogue, options: Options) ->
 
 async def _answer(config: schema.Config, request: put.Sendable, *, as_json: bool) -> int:
     """Wait for what the courier answers, show and note it."""
-    async for event in follow.follow([request], config, TRY_SECONDS):
-        match event:
-            case follow.End(_, operation):
-                await asyncio.to_thread(trials.note_trial, config, request.slug, operation)
-                words = f"{operation['status']}  {wording.summary(operation)}".rstrip()
-                members = {"slug": request.slug, "number": request.number, **operation}
-                tell(members, f"{request.slug} {request.number}: {words}", as_json=as_json)
-                return Exit.DONE if operation["status"] == State.SUCCESS else Exit.NEGATIVE
-            case follow.Binding(_, seen) if seen.bound_by:
-                note(wording.reason(seen))
+    async with aclosing(follow.follow([request], config, TRY_SECONDS)) as events:
+        async for event in events:
+            match event:
+                case follow.End(_, operation):
+                    await asyncio.to_thread(trials.note_trial, config, request.slug, operation)
+                    words = f"{operation['status']}  {wording.summary(operation)}".rstrip()
+                    members = {"slug": request.slug, "number": request.number, **operation}
+                    tell(members, f"{request.slug} {request.number}: {words}", as_json=as_json)
+                    return Exit.DONE if operation["status"] == State.SUCCESS else Exit.NEGATIVE
+                case follow.Binding(_, seen) if seen.bound_by:
+                    note(wording.reason(seen))
     note(f"no answer in {TRY_SECONDS:g} s; it is asked all the same: show --id {request.id}")
     return Exit.WAITED
 

@@ -56,6 +56,7 @@ class StoredCheckpoint(TypedDict):
     tag: Tag
     subtag: str
     raw_tag: Annotated[str | None, Meta(description="the courier's own code")]
+    recorded_at: NotRequired[Annotated[MOMENT, Meta(description="when it was first told here")]]
 
 
 class StoredError(TypedDict):

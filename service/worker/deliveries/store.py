@@ -145,9 +145,12 @@ class Due:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def due(self, service: str, now: dt.datetime, most: int) -> list[Delivery]:
-        """List open deliveries of a service that are due, by (next_at, _id)."""
-        return await self._open(service, {"next_at": {"$lte": now}}, ORDER, most)
+    async def due(
+        self, service: str, now: dt.datetime, most: int, besides: Iterable[str] = ()
+    ) -> list[Delivery]:
+        """List open deliveries of a service that are due, by (next_at, _id), without some."""
+        wanted = {"next_at": {"$lte": now}, "_id": {"$nin": list(besides)}}
+        return await self._open(service, wanted, ORDER, most)
 
     async def head(self, service: str, settled: dt.datetime) -> Delivery | None:
         """Find the first open delivery of a service by the time of its event, and its id."""

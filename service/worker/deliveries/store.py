@@ -39,7 +39,7 @@ from service.worker.results.failure import faults_of
 READ_TOGETHER, WRITTEN_TOGETHER = 50, 500
 """Bodies are up to 256 KiB, or 1 MiB of what a relay took, rows up to some 20 KiB."""
 
-REST_SECONDS = 0.005
+REST_SECONDS = 0.015
 """Between two batches, so that those of a busy process hold more items: each costs a round trip and
 a task of the pool, however few it holds."""
 

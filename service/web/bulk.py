@@ -11,10 +11,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from aiohttp import web
-
-from service.web.frame import Frame
-from service.web.visitors import Visitor
+from service.web.frame import View, view
 
 MOMENT_HINT = "write a day like 2026-05-04, or 2026-05-04T08:00 in UTC"
 
@@ -62,11 +59,9 @@ class SoFar(NamedTuple):
     cursor: str | None = None
 
 
-def show(
-    frame: Frame, request: web.Request, visitor: Visitor, bulk: Bulk, so_far: SoFar
-) -> web.Response:
-    """Render the page of an act."""
-    return frame.render(request, visitor, "bulk.html", bulk=bulk, so_far=so_far)
+def show(bulk: Bulk, so_far: SoFar) -> View:
+    """Show the page of an act."""
+    return view("bulk.html", bulk=bulk, so_far=so_far)
 
 
 def before(form: Mapping[str, str]) -> tuple[int, int]:

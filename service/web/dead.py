@@ -21,9 +21,8 @@ from service.operator.dead import Document, count, shown
 from service.web import bulk
 from service.web.board import Board
 from service.web.bulk import Bulk, SoFar, uncut
-from service.web.entrance import fields_of
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import Visitor
+from service.web.frame import Answer, Page, see_other, view
+from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
 from tracking.errors import MalformedJob
 from tracking.request import parse_account
@@ -54,8 +53,7 @@ class Meant(NamedTuple):
 class DeadPages:
     """The pages of dead requests."""
 
-    def __init__(self, frame: Frame, board: Board) -> None:
-        self._frame = frame
+    def __init__(self, board: Board) -> None:
         self._board = board
         self._acts = {"kick": board.operators.kick, "delete": board.operators.delete}
 
@@ -69,16 +67,14 @@ class DeadPages:
             Page("POST", "/dead/records/{id}", self.act_on_one, operators=True),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, _: Visitor) -> Answer:
         """List those that are meant, the newest first. Raises Problem, StoreError."""
         meant = self._meant(request.query)
         found: list[Document] = []
         if meant.filter:
             found = await self._board.operators.dead(meant.filter, PAGE_MOST)
         further = behind(found[-1]) if len(found) == PAGE_MOST else None
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "operators/dead.html",
             HTTPStatus.BAD_REQUEST if meant.wrong else HTTPStatus.OK,
             meant=meant,
@@ -90,12 +86,12 @@ class DeadPages:
             bulk={act: link("/dead/all", act=act, **uncut(meant.given)) for act in ACTS},
         )
 
-    async def show_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show_one(self, request: web.Request, _: Visitor) -> Answer:
         """Show all of one. Raises Problem, StoreError."""
         record = shown(await self._record(request))
-        return self._frame.render(request, visitor, "operators/dead_one.html", record=record)
+        return view("operators/dead_one.html", record=record)
 
-    async def act_on_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def act_on_one(self, request: web.Request, visitor: Visitor) -> Answer:
         """Put one again, or delete it. Raises Problem, StoreError."""
         record = await self._record(request)
         act = _act(await fields_of(request))
@@ -105,7 +101,7 @@ class DeadPages:
         about = f"{record.get('slug') or ''} {record.get('number') or ''}".strip()
         return see_other("/dead", done=f"{about or 'the request'} was {ACTS[act]}")
 
-    async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def ask(self, request: web.Request, _: Visitor) -> Answer:
         """Count those that are meant, and ask whether the act is. Raises Problem, StoreError."""
         meant, act = self._meant(uncut(request.query)), _act(request.query)
         if meant.filter is None:
@@ -113,9 +109,9 @@ class DeadPages:
         stores = self._board.stores
         counted = await in_thread(count, stores.dead, meant.filter, COUNTED_MOST + 1)
         so_far = SoFar(counted=counted, counted_most=COUNTED_MOST)
-        return bulk.show(self._frame, request, visitor, _bulk(act, meant), so_far)
+        return bulk.show(_bulk(act, meant), so_far)
 
-    async def go_on(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def go_on(self, request: web.Request, visitor: Visitor) -> Answer:
         """Act on the next ones that are meant. Raises Problem, StoreError."""
         form = await fields_of(request)
         meant, act = self._meant(form), _act(form)
@@ -134,7 +130,7 @@ class DeadPages:
             failures=failures[:NAMED_MOST],
             cursor=acted.cursor,
         )
-        return bulk.show(self._frame, request, visitor, _bulk(act, meant), so_far)
+        return bulk.show(_bulk(act, meant), so_far)
 
     async def _record(self, request: web.Request) -> Document:
         found = await self._board.operators.dead(Filter(ids=(request.match_info["id"],)), 1)

@@ -23,9 +23,8 @@ from service.operator.keys import Scope
 from service.operator.services import BadWish, Services
 from service.web import bulk
 from service.web.bulk import Bulk, Failure, SoFar, moment_in, uncut
-from service.web.entrance import fields_of
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import Visitor
+from service.web.frame import Answer, Page, see_other, view
+from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
 
 PAGE_MOST = 50
@@ -73,8 +72,7 @@ def address_of(delivery: Delivery) -> str:
 class DeliveryLists:
     """A list, at `root`: of all deliveries, or of the inbox."""
 
-    def __init__(self, frame: Frame, services: Services, root: str) -> None:
-        self._frame = frame
+    def __init__(self, services: Services, root: str) -> None:
         self._services = services
         self._stores = services.stores
         self._root = root
@@ -87,7 +85,7 @@ class DeliveryLists:
             Page("POST", f"{self._root}/all", self.go_on, Scope.HOOKS),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, visitor: Visitor) -> Answer:
         """List those that are meant, the newest first. Raises Problem, StoreError."""
         meant, names = await self._meant(request.query, visitor)
         rows, searched_until = list[Mapping[str, Any]](), None
@@ -99,9 +97,7 @@ class DeliveryLists:
             rows = await in_thread(self._rows, meant.which)
         last = rows[-1] if len(rows) == PAGE_MOST else None
         following = last and {**meant.given, "cursor": cursor_of(last["made_at"], last["id"])}
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "deliveries/list.html" if self._root == DELIVERIES else "deliveries/inbox.html",
             HTTPStatus.BAD_REQUEST if meant.wrong else HTTPStatus.OK,
             root=self._root,
@@ -125,16 +121,16 @@ class DeliveryLists:
             for each in found
         ]
 
-    async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def ask(self, request: web.Request, visitor: Visitor) -> Answer:
         """Count what would be sent again, and ask whether to do it. Raises Problem, StoreError."""
         meant, _ = await self._meant(uncut(request.query), visitor)
         if meant.which is None:
             return see_other(self._root, **meant.given)
         counted = await in_thread(deliveries.count_failed, self._stores, meant.which)
         so_far = SoFar(counted=counted, counted_most=deliveries.COUNTED_MOST - 1)
-        return bulk.show(self._frame, request, visitor, self._bulk(meant), so_far)
+        return bulk.show(self._bulk(meant), so_far)
 
-    async def go_on(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def go_on(self, request: web.Request, visitor: Visitor) -> Answer:
         """Send the next ones again, the oldest first. Raises Problem, StoreError."""
         form = await fields_of(request)
         meant, _ = await self._meant(form, visitor)
@@ -151,7 +147,7 @@ class DeliveryLists:
             failures=[Failure(f"{DELIVERIES}/{part(name)}", name, why) for name, why in failures],
             cursor=cursor_of(*came.behind) if came.behind else None,
         )
-        return bulk.show(self._frame, request, visitor, self._bulk(meant), so_far)
+        return bulk.show(self._bulk(meant), so_far)
 
     def _bulk(self, meant: Meant) -> Bulk:
         states = "" if meant.given["state"] else ": those that are dead or held"

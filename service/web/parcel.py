@@ -21,9 +21,9 @@ from service.operator.keys import Scope
 from service.operator.parcels import spoken_of
 from service.operator.put import Sendable, job_of
 from service.operator.stored import fields_in, shown
-from service.web.frame import Frame, Page, see_other
+from service.web.frame import Answer, Page, View, see_other, view
 from service.web.parcels import address
-from service.web.visitors import Visitor
+from service.web.visitors import Visitor, Visitors, fields_of
 from service.web.writing import link
 from tracking.errors import MalformedJob
 from tracking.request import Number, Slug, account_and_id, operation_id
@@ -37,8 +37,8 @@ ONE = "/parcels/{slug}/{number}"
 class OneParcel:
     """For one event loop. Each handler raises Problem, 404 for what is another account's."""
 
-    def __init__(self, frame: Frame, backing: Backing) -> None:
-        self._frame = frame
+    def __init__(self, visitors: Visitors, backing: Backing) -> None:
+        self._visitors = visitors
         self._config = backing.config
         self._catalogue = backing.catalogue
         self._door = backing.door
@@ -56,17 +56,17 @@ class OneParcel:
             Page("POST", f"{ONE}/forget", self.forget, operators=True),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show a parcel. Raises Problem, StoreError."""
         values = await self._values(request, visitor)
-        return self._frame.render(request, visitor, "parcels/one.html", **values)
+        return view("parcels/one.html", **values)
 
-    async def now(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def now(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show what of an open page has changed. Raises Problem, StoreError."""
         values = await self._values(request, visitor)
-        return self._frame.render(request, visitor, "parcels/now.html", **values)
+        return view("parcels/now.html", **values)
 
-    async def events(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def events(self, request: web.Request, visitor: Visitor) -> Answer:
         """Tell an open page of its operations, as `/v1/events` does. Raises Problem, StoreError."""
         named = request.query.getall("id", [])[:NAMED_MOST]
         only = frozenset(own_id(each, visitor.account) for each in named)
@@ -74,14 +74,14 @@ class OneParcel:
             raise Problem(HTTPStatus.BAD_REQUEST, "name the operations: ?id=…")
 
         async def knows(request: web.Request) -> bool:
-            return (await self._frame.visitors.of(request)).known
+            return (await self._visitors.of(request)).known
 
         with holding(self._operations, visitor.email):
             return await Stream(self._operations, knows).tell(
                 request, visitor.account, only, whose=visitor.account, progress=True
             )
 
-    async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def ask(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have the courier asked now. Raises Problem, StoreError."""
         slug, number = self._parcel(request)
         document = await self._operations.stored.tracking(slug, number, visitor.account)
@@ -95,17 +95,15 @@ class OneParcel:
         await self._door.take([put])
         return see_other(address(slug, number), id=account_and_id(put.id)[1])
 
-    async def confirm(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def confirm(self, request: web.Request, _: Visitor) -> Answer:
         """Ask whether to forget it. Raises Problem."""
-        return self._confirm(request, visitor, HTTPStatus.OK)
+        return self._confirm(request)
 
-    async def forget(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def forget(self, request: web.Request, visitor: Visitor) -> Answer:
         """Forget it, once its number was typed. Raises Problem, StoreError."""
         slug, number = self._parcel(request)
-        typed = f"{(await request.post()).get('typed', '')}"
-        if typed.strip().upper() != number:
-            why = "type the number as it stands above"
-            return self._confirm(request, visitor, HTTPStatus.UNPROCESSABLE_ENTITY, why)
+        if (await fields_of(request))["typed"].strip().upper() != number:
+            return self._confirm(request, "type the number as it stands above")
 
         def act() -> Found:
             # Which number it was is forgotten as well.
@@ -118,15 +116,10 @@ class OneParcel:
         done = "; ".join(found.failed) or "the parcel is forgotten"
         return see_other("/parcels", done=done)
 
-    def _confirm(
-        self, request: web.Request, visitor: Visitor, status: HTTPStatus, wrong: str = ""
-    ) -> web.Response:
+    def _confirm(self, request: web.Request, wrong: str = "") -> View:
         slug, number = self._parcel(request)
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "parcels/forget.html",
-            status,
             slug=slug,
             number=number,
             address=address(slug, number),
@@ -159,7 +152,6 @@ class OneParcel:
             "address": where,
             "again": link(f"{where}/now", id=request.query.get("id", "")),
             "events": f"{where}/events?" + "&".join(link("", id=each)[1:] for each in ids),
-            "may_ask": Scope.INGEST in visitor.scopes,
         }
 
     async def _with_asked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import NamedTuple
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from markupsafe import Markup
 
 from service.operator.statistics import SHARES, Statistics, moment_of
 from service.web.board import LASTS, Board
-from service.web.frame import Frame, Page
+from service.web.frame import Answer, Page, view
 from service.web.plots import Bar, bars
 from service.web.visitors import Visitor
 from tracking.errors import MalformedJob
@@ -42,19 +43,16 @@ class Figures(NamedTuple):
 class StatisticsPages:
     """The page of statistics."""
 
-    def __init__(self, frame: Frame, board: Board) -> None:
-        self._frame = frame
+    def __init__(self, board: Board) -> None:
         self._board = board
 
     def pages(self) -> list[Page]:
         """Name it."""
         return [Page("GET", "/statistics", self.show, operators=True)]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, _: Visitor) -> Answer:
         """Show statistics. Raises StoreError."""
-        slug, wrong = "", ""
-        last = request.query.get("last", "day")
-        last = last if last in LASTS else "day"
+        slug, wrong, last = "", "", last_of(request)
         if named := request.query.get("slug", "").strip():
             try:
                 slug = self._board.catalogue.resolve(named)[0]
@@ -62,10 +60,9 @@ class StatisticsPages:
                 wrong = error.detail
         found = await self._board.statistics(slug, last)
         total = found.total
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "operators/statistics.html",
+            HTTPStatus.OK,
             slug=slug or named,
             wrong=wrong,
             last=last,
@@ -79,6 +76,12 @@ class StatisticsPages:
         )
 
 
+def last_of(request: web.Request) -> str:
+    """Read of which time statistics are asked for."""
+    last = request.query.get("last", "day")
+    return last if last in LASTS else "day"
+
+
 def figures_of(tally: Tally) -> Figures:
     """Say what a tally comes to."""
     counts = tally.counts
@@ -87,9 +90,7 @@ def figures_of(tally: Tally) -> Figures:
         "took an answer that was fresh, or another's": tally.shared,
         "cancelled in time": counts["CANCELLED"],
     }
-    others = {
-        **{name.replace("_", " "): counts[name] for name in (*CALLS_OF_NONE, *REFUSED)},
-    }
+    others = {name.replace("_", " "): counts[name] for name in (*CALLS_OF_NONE, *REFUSED)}
     return Figures(
         requests=tally.operations + counts[MERGED],
         calls=tally.calls,

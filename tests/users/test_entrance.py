@@ -23,7 +23,7 @@ from service.operator.connections import Collections
 from service.operator.sessions import find_session, open_session
 from service.operator.users import Role, new_user
 from service.web.entrance import Entrance, own_path
-from service.web.frame import Frame, Page
+from service.web.frame import Frame, Page, View, view
 from service.web.visitors import COOKIE, Visitor, Visitors
 from tracking.request import MAIN, Account
 
@@ -75,11 +75,11 @@ async def open_browser(config: Config, stores: Collections) -> AsyncIterator[Ope
     async with AsyncExitStack() as closing:
 
         async def made(**sections: Any) -> Browser:
-            frame = Frame(Visitors(structs.replace(config, **sections), stores), ())
-            entrance = Entrance(frame)
+            visitors = Visitors(structs.replace(config, **sections), stores)
+            frame, entrance = Frame(visitors, ()), Entrance(visitors)
 
-            async def first(request: web.Request, visitor: Visitor) -> web.StreamResponse:
-                return frame.render(request, visitor, "entrance/sent.html")
+            async def first(_: web.Request, __: Visitor) -> View:
+                return view("entrance/sent.html")
 
             application = web.Application(middlewares=[problems(nothing)])
             mount(application, frame.routes([Page("GET", "/", first), *entrance.pages()]))

@@ -123,6 +123,7 @@ class Frame:
             "link": writing.link,
             "asset": address,
             "may": may,
+            "zip": zip,
         }
 
     def routes(self, pages: Sequence[Page]) -> list[Route]:

@@ -192,4 +192,4 @@ def _plot(hours: list[service_view.Hour]) -> Plot:
         title += f": {tried:,}, {1 - failed / tried:.1%} of them taken"
     drawn = bars(title, [Bar(f"{each.at:%H}:00", each.attempts, each.failed) for each in hours])
     rows = [(f"{each.at:%d %H}:00", f"{each.attempts:,}", f"{each.failed:,}") for each in hours]
-    return Plot(title, drawn, ("Hour (UTC)", "Attempts", "Failed"), rows)
+    return Plot(title, drawn, ("Hour (UTC)", "#Attempts", "#Failed"), rows)

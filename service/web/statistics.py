@@ -66,7 +66,7 @@ class StatisticsPages:
             slug=slug or named,
             wrong=wrong,
             last=last,
-            lasts=list(LASTS),
+            lasts={each: f"last {each}" for each in LASTS},
             slugs=self._board.catalogue.slugs,
             found=found,
             since=moment_of(found.since),
@@ -108,19 +108,19 @@ def plots_of(found: Statistics) -> list[Plot]:
 
 def requests_plot(found: Statistics) -> Plot:
     """Draw requests that ended, the failures among them at the foot of each bar."""
-    title, headers = "Requests that ended", ("from (UTC)", "requests", "of them failed")
+    title, headers = "Requests that ended", ("from (UTC)", "#requests", "#of them failed")
     return _counted(found, (title, headers), lambda t: (t.operations, t.counts["ERROR"]))
 
 
 def _calls(found: Statistics) -> Plot:
-    title, headers = "Calls", ("from (UTC)", "calls", "of them to be repeated")
+    title, headers = "Calls", ("from (UTC)", "#calls", "#of them to be repeated")
     return _counted(found, (title, headers), lambda t: (t.calls, t.counts["repeated"]))
 
 
 def _waited(found: Statistics) -> Plot:
     title = "Seconds waited, 95 of 100 at most"
     return _counted(
-        found, (title, ("from (UTC)", "seconds")), lambda t: (_p95(t), 0.0), form="{:.2f}"
+        found, (title, ("from (UTC)", "#seconds")), lambda t: (_p95(t), 0.0), form="{:.2f}"
     )
 
 

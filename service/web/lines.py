@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from markupsafe import Markup
 
-from service import PROGRAM
 from service.http.exchange import Problem, malformed
-from service.operator.attention import NO_CREDENTIALS, NOBODY_LIVES, STOPPED, cause
+from service.http.reading import courier_of
+from service.operator.attention import NO_CREDENTIALS, NOBODY_LIVES, STOPPED, why_bound
 from service.operator.limits import SETTABLE, check_together, named_limits, read_wishes
 from service.operator.look import LIVES_SECONDS, LineSnapshot, older_than_this
 from service.operator.pause import read_duration
@@ -41,17 +41,6 @@ LATE_SECONDS = LIVES_SECONDS / 2
 
 LENGTHS = ("15m", "1h", "4h", "1d")
 """Of a pause, offered beside others."""
-
-_BINDS = {
-    "": "",
-    "no_worker": "no worker lives",
-    "broken": f"a key of it in Redis is broken: {PROGRAM} check names it",
-    "not_configured": "it is not configured any more",
-    "filling": "those who wait are to have one call together",
-    "quiet": "Redis lost its state, or another one took over: nobody calls",
-    "concurrency": "as many calls run as may at once",
-    "rate": "as many calls start as may in a second",
-}
 
 
 class Row(NamedTuple):
@@ -89,7 +78,7 @@ class LinePages:
 
     async def pause(self, request: web.Request, visitor: Visitor) -> Answer:
         """Let nobody call a courier. Raises Problem, StoreError."""
-        slug, form = self._courier(request), await fields_of(request)
+        slug, form = courier_of(request, self._board.catalogue), await fields_of(request)
         length, why, wrong = form["length"].strip(), form["reason"].strip(), {}
         try:
             seconds = read_duration(length) if length else None
@@ -104,13 +93,13 @@ class LinePages:
 
     async def resume(self, request: web.Request, visitor: Visitor) -> Answer:
         """Let a courier be called again. Raises Problem, StoreError."""
-        slug = self._courier(request)
+        slug = courier_of(request, self._board.catalogue)
         await self._board.operators.resume(visitor.operator, slug)
         return self._back(slug, f"{slug} may be called again")
 
     async def change_limits(self, request: web.Request, visitor: Visitor) -> Answer:
         """Set those limits that were changed in the form. Raises Problem, StoreError."""
-        slug, form = self._courier(request), await fields_of(request)
+        slug, form = courier_of(request, self._board.catalogue), await fields_of(request)
         operators, who = self._board.operators, visitor.operator
         given = {name: form[name].strip() for name in SETTABLE if name in form}
         now = (await operators.limits(who, slug)).in_force
@@ -127,7 +116,7 @@ class LinePages:
 
     async def reset_limits(self, request: web.Request, visitor: Visitor) -> Answer:
         """Let the file hold again for one limit, or for all. Raises Problem, StoreError."""
-        slug, name = self._courier(request), (await fields_of(request))["name"]
+        slug, name = courier_of(request, self._board.catalogue), (await fields_of(request))["name"]
         try:
             names = named_limits([name] if name else [])
         except ValueError as error:
@@ -190,17 +179,11 @@ class LinePages:
         most = max(rates, default=0.0)
         title = f"calls a second in the last 4 hours, {most:.2g} at most of {line.per_second}"
         spark = sparkline(title, rates) if most else ""
-        return Row(line, _badge(line), _why(line), spark, slug)
+        return Row(line, _badge(line), why_bound(line).removeprefix("paused "), spark, slug)
 
     def _back(self, slug: Slug, done: str) -> Answer:
         self._board.changed()
         return see_other(f"/lines/{slug}", done=done)
-
-    def _courier(self, request: web.Request) -> Slug:
-        try:
-            return self._board.catalogue.resolve(request.match_info["slug"])[0]
-        except MalformedJob as error:
-            raise malformed(error, HTTPStatus.NOT_FOUND) from error
 
 
 class WorkerPages:
@@ -238,11 +221,3 @@ def _badge(line: LineSnapshot) -> str:
     if line.bound_by in {"broken", "no_worker", "not_configured"}:
         return "error"
     return "waiting" if line.bound_by else "delivered"
-
-
-def _why(line: LineSnapshot) -> str:
-    if line.bound_by in STOPPED:
-        return cause(line)
-    return _BINDS.get(line.bound_by) or (
-        f"the quota {line.bound_by.replace('_', ' ')} is used up" if line.bound_by else ""
-    )

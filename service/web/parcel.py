@@ -13,6 +13,7 @@ from service.http.backend.operations import OperationView, queued
 from service.http.events import NAMED_MOST, Stream
 from service.http.exchange import Problem, malformed
 from service.http.operations import holding, own_id
+from service.http.reading import parcel_of
 from service.http.serve import Backing
 from service.operator.audit import recorded
 from service.operator.connections import in_thread
@@ -83,7 +84,7 @@ class OneParcel:
 
     async def ask(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have the courier asked now. Raises Problem, StoreError."""
-        slug, number = self._parcel(request)
+        slug, number = parcel_of(request, self._catalogue)
         document = await self._operations.stored.tracking(slug, number, visitor.account)
         if not document and not await self._operations.of_parcel(slug, number, visitor.account):
             raise web.HTTPNotFound
@@ -101,7 +102,7 @@ class OneParcel:
 
     async def forget(self, request: web.Request, visitor: Visitor) -> Answer:
         """Forget it, once its number was typed. Raises Problem, StoreError."""
-        slug, number = self._parcel(request)
+        slug, number = parcel_of(request, self._catalogue)
         if (await fields_of(request))["typed"].strip().upper() != number:
             return self._confirm(request, "type the number as it stands above")
 
@@ -117,7 +118,7 @@ class OneParcel:
         return see_other("/parcels", done=done)
 
     def _confirm(self, request: web.Request, wrong: str = "") -> View:
-        slug, number = self._parcel(request)
+        slug, number = parcel_of(request, self._catalogue)
         return view(
             "parcels/forget.html",
             slug=slug,
@@ -129,7 +130,7 @@ class OneParcel:
 
     async def _values(self, request: web.Request, visitor: Visitor) -> dict[str, Any]:
         """Find all that a page of the parcel shows."""
-        slug, number = self._parcel(request)
+        slug, number = parcel_of(request, self._catalogue)
         account = visitor.account
         document = await self._operations.stored.tracking(slug, number, account)
         operations = await self._operations.of_parcel(slug, number, account)
@@ -174,10 +175,3 @@ class OneParcel:
         elif (found.slug, found.number) != parcel:
             raise web.HTTPNotFound
         return [found, *known]
-
-    def _parcel(self, request: web.Request) -> tuple[Slug, Number]:
-        named = request.match_info
-        try:
-            return self._catalogue.parcel(named["slug"], named["number"])
-        except MalformedJob as error:
-            raise malformed(error, HTTPStatus.NOT_FOUND) from error

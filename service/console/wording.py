@@ -18,7 +18,6 @@ RESUME = f"`{PROGRAM} resume {{}}`"
 CREDENTIALS = f"`{PROGRAM} doctor` names them; set them, then restart the workers"
 """What helps where credentials are missing: after `resume` alone the next call stops it again."""
 
-
 _NO_END = frozenset({"broken", "concurrency", "rate"})
 """What binds until something else happens, or for less than a second."""
 

@@ -51,7 +51,6 @@ and e-mails would stand in logs."""
 NOTICE_SECONDS = 60
 NOTICE_MOST = 300
 
-
 NOTHING: Mapping[str, str] = MappingProxyType({})
 """What is wrong with a form that nobody has sent, and what was typed in it."""
 

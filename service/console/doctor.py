@@ -53,11 +53,10 @@ def run_doctor(options: Options) -> int:
     if options.slug:
         return _explain(config, known, known.resolve(options.slug)[0], as_json=options.json)
     findings = [*health.findings_here(setting), *asyncio.run(_ask(config, known))]
-    own = limits.set_over_file(config)
-    tried = trials.trials_of(config)
+    own, tried = limits.set_over_file(config), trials.trials_of(config)
     couriers = [
-        dataclasses.replace(each, tried=tried.get(each.slug))
-        for each in (health.courier_health(config, known, s, own.get(s)) for s in known.slugs)
+        health.courier_health(config, known, slug, own.get(slug), tried.get(slug))
+        for slug in known.slugs
     ]
     findings += health.credential_findings(couriers)
     if options.json:
@@ -89,9 +88,8 @@ def _explain(
     config: schema.Config, known: catalogue.Catalogue, slug: Slug, *, as_json: bool
 ) -> int:
     """Explain one courier; 1 when it cannot be asked."""
-    own = limits.set_over_file(config).get(slug)
-    courier = health.courier_health(config, known, slug, own)
-    courier = dataclasses.replace(courier, tried=trials.trials_of(config).get(slug))
+    own, tried = limits.set_over_file(config).get(slug), trials.trials_of(config).get(slug)
+    courier = health.courier_health(config, known, slug, own, tried)
     findings = health.credential_findings([courier])
     if as_json:
         say_json(dataclasses.asdict(courier))

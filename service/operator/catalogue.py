@@ -45,9 +45,13 @@ class Catalogue:
         """List the couriers that may have a number, the likeliest first. Raises MalformedJob."""
         return list(detect(number, self.registry))
 
+    def served(self, number: str) -> list[Candidate]:
+        """List those of them that can be asked. Raises MalformedJob."""
+        return [each for each in self.candidates(number) if each.sign is not Sign.NO_MODULE]
+
     def likeliest(self, number: str) -> Slug:
         """Find the one courier that has such numbers. Raises MalformedJob with all that may."""
-        served = [each for each in self.candidates(number) if each.sign is not Sign.NO_MODULE]
+        served = self.served(number)
         first = served[0] if served else None
         alone = first is not None and all(each.rank > first.rank for each in served[1:])
         if first and alone and first.sign in {Sign.CHECKED, Sign.FORM}:

@@ -14,7 +14,6 @@ from service.http.exchange import REQUEST_ID, Problem, finish
 from service.http.parcels import ListedParcels
 from service.http.reading import read_query
 from service.http.serve import Backing
-from service.operator.catalogue import Sign
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.parcels import (
@@ -149,10 +148,9 @@ class Parcels:
 
     def _candidates(self, number: str) -> Sequence[Any]:
         try:
-            found = self._catalogue.candidates(number)
+            return self._catalogue.served(number)[:CANDIDATES_MOST]
         except MalformedJob:
             return ()
-        return [each for each in found if each.sign is not Sign.NO_MODULE][:CANDIDATES_MOST]
 
 
 def address(slug: str, number: str) -> str:

@@ -171,7 +171,7 @@ def _hook_pages(some: list[Delivery], asking: _Asking) -> Mapping[str, Iterator[
         "held ones of a service until a time": each(
             listed + "service=shop{n}&state=held&until={at}"
         ),
-        "how many are dead or held": each("/deliveries/all"),
+        "how many are dead or held": each("/deliveries/all?act=resend"),
         "a delivery": each("/deliveries/{id}", others),
         "inbox": each(inbox),
         "inbox, page after page": asking.following(inbox),

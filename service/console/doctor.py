@@ -87,10 +87,12 @@ async def _ask(config: schema.Config, known: catalogue.Catalogue) -> list[health
 def _explain(
     config: schema.Config, known: catalogue.Catalogue, slug: Slug, *, as_json: bool
 ) -> int:
-    """Explain one courier; 1 when it cannot be asked."""
+    """Explain one courier; 1 when it cannot be asked, 3 when a server does not answer."""
+    servers = health.worries_of(asyncio.run(health.findings_of(config)))
     own, tried = limits.set_over_file(config).get(slug), trials.trials_of(config).get(slug)
     courier = health.courier_health(config, known, slug, own, tried)
-    findings = health.credential_findings([courier])
+    findings = [*health.credential_findings([courier])]
+    findings += [each for each in servers if each.grade is health.Grade.AWAY]
     if as_json:
         say_json(dataclasses.asdict(courier))
     else:
@@ -100,6 +102,8 @@ def _explain(
         say(f"  {'tried live':<12} {_tried(courier)}")
         _print_missing(courier)
         _print_findings(findings)
+    if health.away(servers):
+        return Exit.AWAY
     return Exit.NEGATIVE if courier.missing or findings else Exit.DONE
 
 

@@ -8,9 +8,11 @@ that somebody confirmed: what is shown by GET asks for nothing. Who leaves the p
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from http import HTTPStatus
 from typing import NamedTuple
 
+from service.http.exchange import Problem
 from service.web.frame import View, view
 
 MOMENT_HINT = "write a day like 2026-05-04, or 2026-05-04T08:00 in UTC"
@@ -62,6 +64,14 @@ class SoFar(NamedTuple):
 def show(bulk: Bulk, so_far: SoFar) -> View:
     """Show the page of an act."""
     return view("bulk.html", bulk=bulk, so_far=so_far)
+
+
+def act_in(given: Mapping[str, str], acts: Container[str]) -> str:
+    """Read which act is asked for. Raises Problem."""
+    act = given.get("act", "")
+    if act not in acts:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"{act!r} is nothing that can be done with all")
+    return act
 
 
 def before(form: Mapping[str, str]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from service.operator.connections import in_thread
 from service.operator.dead import Document, count, shown
 from service.web import bulk
 from service.web.board import Board
-from service.web.bulk import Bulk, SoFar, uncut
+from service.web.bulk import Bulk, SoFar, act_in, uncut
 from service.web.frame import Answer, Page, see_other, view
 from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
@@ -94,7 +94,7 @@ class DeadPages:
     async def act_on_one(self, request: web.Request, visitor: Visitor) -> Answer:
         """Put one again, or delete it. Raises Problem, StoreError."""
         record = await self._record(request)
-        act = _act(await fields_of(request))
+        act = act_in(await fields_of(request), ACTS)
         acted = await self._acts[act](visitor.operator, Filter(ids=(record["_id"],)), 1)
         for why in acted.failures.values():
             raise Problem(HTTPStatus.CONFLICT, why)
@@ -103,7 +103,7 @@ class DeadPages:
 
     async def ask(self, request: web.Request, _: Visitor) -> Answer:
         """Count those that are meant, and ask whether the act is. Raises Problem, StoreError."""
-        meant, act = self._meant(uncut(request.query)), _act(request.query)
+        meant, act = self._meant(uncut(request.query)), act_in(request.query, ACTS)
         if meant.filter is None:
             return see_other("/dead", **meant.given)
         stores = self._board.stores
@@ -114,7 +114,7 @@ class DeadPages:
     async def go_on(self, request: web.Request, visitor: Visitor) -> Answer:
         """Act on the next ones that are meant. Raises Problem, StoreError."""
         form = await fields_of(request)
-        meant, act = self._meant(form), _act(form)
+        meant, act = self._meant(form), act_in(form, ACTS)
         if meant.filter is None:
             raise Problem(HTTPStatus.BAD_REQUEST, ", ".join(meant.wrong.values()))
         acted = await self._acts[act](visitor.operator, meant.filter, RECORDS_MOST)
@@ -164,13 +164,6 @@ class DeadPages:
             behind=place_of(named["cursor"] or None, HTTPStatus.BAD_REQUEST),
         )
         return Meant(named, wanted, {})
-
-
-def _act(given: Mapping[str, str]) -> str:
-    act = given.get("act", "")
-    if act not in ACTS:
-        raise Problem(HTTPStatus.BAD_REQUEST, f"act is one of {', '.join(ACTS)}")
-    return act
 
 
 def _bulk(act: str, meant: Meant) -> Bulk:

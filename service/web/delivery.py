@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from service.operator import deliveries
+from service.operator import deliveries, delivery_acts
 from service.operator.audit import Operator
 from service.operator.connections import Collections, in_thread
 from service.operator.deliveries import Delivery, DeliveryState, EventName
@@ -23,7 +23,7 @@ from tracking.request import Account
 JSON = "application/json"
 ONE = f"{DELIVERIES}/{{id}}"
 
-Act = Callable[[Collections, Operator, Account, str], Delivery]
+Act = Callable[[Services, Operator, Account, str], Delivery]
 
 
 class OneDelivery:
@@ -60,14 +60,14 @@ class OneDelivery:
 
     async def resend(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have one sent now. Raises Problem, StoreError."""
-        return await self._act(request, visitor, deliveries.resend, "It is sent again now.")
+        return await self._act(request, visitor, delivery_acts.resend, "It is sent again now.")
 
     async def cancel(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have one never sent again. Raises Problem, StoreError."""
-        return await self._act(request, visitor, deliveries.cancel, "It is not sent any more.")
+        return await self._act(request, visitor, delivery_acts.cancel, "It is not sent any more.")
 
     async def _act(self, request: web.Request, visitor: Visitor, act: Act, done: str) -> Answer:
-        asked = (self._stores, visitor.operator, visitor.account, request.match_info["id"])
+        asked = (self._services, visitor.operator, visitor.account, request.match_info["id"])
         return see_other(address_of(await in_thread(act, *asked)), done=done)
 
     async def show_now(self, request: web.Request, visitor: Visitor) -> View:
@@ -102,7 +102,7 @@ def now_of(stores: Collections, visitor: Visitor, name: str) -> dict[str, Any]:
     return {
         "one": {**deliveries.members(one, service), "status": one.status},
         "attempts": attempts,
-        "may_cancel": one.state in {DeliveryState.OPEN, DeliveryState.HELD},
+        "may_cancel": one.state in deliveries.CANCELS,
         "has_arrived": has_arrived,
     }
 

@@ -40,6 +40,7 @@ class OneRelayed:
     """For one event loop. Each handler raises Problem, 404 for what is another account's."""
 
     def __init__(self, services: Services) -> None:
+        self._services = services
         self._stores = services.stores
 
     def pages(self) -> list[Page]:
@@ -91,7 +92,7 @@ class OneRelayed:
         try:
             file = (await request.post()).get("file")
             wished = edit_in(told, given, await in_thread(_file_in, file))
-            asked = (self._stores, visitor.operator, visitor.account, told["id"])
+            asked = (self._services, visitor.operator, visitor.account, told["id"])
             made = await in_thread(inbox.edit, *asked, wished)
         except BadWish as error:
             return _form(told, given, wrong_in(error))

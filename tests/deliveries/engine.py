@@ -154,6 +154,9 @@ class World:
     def by_line(self, line: Line) -> Service | None:
         return self.services.get(line)
 
+    async def look(self) -> None:
+        """Nothing was changed but what is known."""
+
     def known(self) -> Sequence[Line]:
         return list(self.services)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import argon2
 import pytest
+from pymongo.collection import Collection
 
 from service.operator import passwords, users
 from service.operator.accounts import add_account, remove_account
@@ -272,6 +274,48 @@ def test_an_account_keeps_an_owner(stores: Collections) -> None:
 
     users.set_role(stores, OWNER, BEN, Role.OWNER)
     users.remove_user(stores, OWNER, ANNA)
+    assert [each.email for each in users.users(stores)] == [BEN]
+
+
+@pytest.mark.parametrize("acts", ["role role", "role remove", "remove remove"])
+def test_of_two_owners_who_let_each_other_go_at_the_same_instant_one_stays(
+    stores: Collections, monkeypatch: pytest.MonkeyPatch, acts: str
+) -> None:
+    add(stores)
+    add(stores, BEN)
+    both, count = threading.Barrier(2, timeout=10), Collection.count_documents
+
+    def count_together(*args: Any, **kwargs: Any) -> int:
+        both.wait()
+        return count(*args, **kwargs)
+
+    def let_go(act: str, email: str) -> bool:
+        try:
+            if act == "role":
+                users.set_role(stores, OWNER, email, Role.VIEWER)
+            else:
+                users.remove_user(stores, OWNER, email)
+        except NotDone:
+            return False
+        return True
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(2) as pool:
+        patched.setattr(Collection, "count_documents", count_together)
+        gone = list(pool.map(let_go, acts.split(), [ANNA, BEN]))
+    owners = [each.email for each in users.users(stores) if each.role is Role.OWNER]
+
+    assert len(owners) == 2 - gone.count(True) > 0
+    assert [let_go("remove", each) for each in owners] == [True] * (len(owners) - 1) + [False]
+
+
+def test_an_owner_whom_somebody_began_to_let_go_and_died_counts_again(stores: Collections) -> None:
+    add(stores)
+    add(stores, BEN)
+    old = dt.datetime.now(dt.UTC) - 2 * users.GOING_MOST
+    stores.users.update_one({"_id": BEN}, {"$set": {"going_at": old}})
+
+    users.remove_user(stores, OWNER, ANNA)
+
     assert [each.email for each in users.users(stores)] == [BEN]
 
 

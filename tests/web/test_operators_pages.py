@@ -24,6 +24,7 @@ READ = (
     *("/lines", "/lines/now", USPS, f"{USPS}/now", "/workers", "/workers/now", "/statistics"),
     *("/dead", "/dead/all?act=kick", "/dead/records/a", "/overview/attention"),
     *("/accounts", "/accounts/acme"),
+    *("/proof", "/proof/now", "/proof.json", "/proof.key"),
 )
 WRITTEN = (
     *(f"{USPS}/pause", f"{USPS}/resume", f"{USPS}/limits", f"{USPS}/limits/reset"),

@@ -85,7 +85,7 @@ class CouriersRoutes:
             every = [self._shown(slug, tried.get(slug)) for slug in self._catalogue.slugs]
             return answer(Couriers(every))
         try:
-            served = self._catalogue.served(wanted.number)
+            served = self._catalogue.candidates(wanted.number, served=True)
         except MalformedJob as error:
             raise malformed(error, HTTPStatus.BAD_REQUEST) from error
         shown = [self._shown(each.slug, tried.get(each.slug), why=each.meaning) for each in served]

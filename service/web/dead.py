@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import NamedTuple
 
 from aiohttp import web
 
@@ -20,7 +19,7 @@ from service.operator.connections import in_thread
 from service.operator.dead import Document, count, shown
 from service.web import bulk
 from service.web.board import Board
-from service.web.bulk import Bulk, SoFar, act_in, uncut
+from service.web.bulk import Bulk, Meant, SoFar, act_in, uncut
 from service.web.frame import Answer, Page, see_other, view
 from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
@@ -34,20 +33,6 @@ COUNTED_MOST = 10_000
 ACTS = {"kick": "put again", "delete": "deleted"}
 _BUTTONS = {"kick": "Put them again", "delete": "Delete them"}
 MEANT = ("slug", "reason", "account", "since")
-
-
-class Meant(NamedTuple):
-    """Which dead requests are meant, as typed; `filter` is None where a word of it is `wrong`."""
-
-    given: Mapping[str, str]
-    filter: Filter | None
-    wrong: Mapping[str, str]
-
-    @property
-    def words(self) -> str:
-        """Say it."""
-        named = {name: self.given[name] for name in MEANT if self.given[name]}
-        return ", ".join(f"{name} {value}" for name, value in named.items()) or "all of them"
 
 
 class DeadPages:
@@ -71,8 +56,8 @@ class DeadPages:
         """List those that are meant, the newest first. Raises Problem, StoreError."""
         meant = self._meant(request.query)
         found: list[Document] = []
-        if meant.filter:
-            found = await self._board.operators.dead(meant.filter, PAGE_MOST)
+        if meant.which:
+            found = await self._board.operators.dead(meant.which, PAGE_MOST)
         further = behind(found[-1]) if len(found) == PAGE_MOST else None
         return view(
             "operators/dead.html",
@@ -104,10 +89,10 @@ class DeadPages:
     async def ask(self, request: web.Request, _: Visitor) -> Answer:
         """Count those that are meant, and ask whether the act is. Raises Problem, StoreError."""
         meant, act = self._meant(uncut(request.query)), act_in(request.query, ACTS)
-        if meant.filter is None:
+        if meant.which is None:
             return see_other("/dead", **meant.given)
         stores = self._board.stores
-        counted = await in_thread(count, stores.dead, meant.filter, COUNTED_MOST + 1)
+        counted = await in_thread(count, stores.dead, meant.which, COUNTED_MOST + 1)
         so_far = SoFar(counted=counted, counted_most=COUNTED_MOST)
         return bulk.show(_bulk(act, meant), so_far)
 
@@ -115,9 +100,9 @@ class DeadPages:
         """Act on the next ones that are meant. Raises Problem, StoreError."""
         form = await fields_of(request)
         meant, act = self._meant(form), act_in(form, ACTS)
-        if meant.filter is None:
+        if meant.which is None:
             raise Problem(HTTPStatus.BAD_REQUEST, ", ".join(meant.wrong.values()))
-        acted = await self._acts[act](visitor.operator, meant.filter, RECORDS_MOST)
+        acted = await self._acts[act](visitor.operator, meant.which, RECORDS_MOST)
         done, failed = bulk.before(form)
         failures = [
             bulk.Failure(f"/dead/records/{part(name)}", name, why)
@@ -139,7 +124,7 @@ class DeadPages:
             raise Problem(HTTPStatus.NOT_FOUND, why)
         return found[0]
 
-    def _meant(self, given: Mapping[str, str]) -> Meant:
+    def _meant(self, given: Mapping[str, str]) -> Meant[Filter]:
         """Read which are meant out of a query or a form. Raises Problem for a cursor of nobody."""
         named = {name: given.get(name, "").strip() for name in (*MEANT, "cursor")}
         wrong: dict[str, str] = {}
@@ -166,7 +151,7 @@ class DeadPages:
         return Meant(named, wanted, {})
 
 
-def _bulk(act: str, meant: Meant) -> Bulk:
+def _bulk(act: str, meant: Meant[Filter]) -> Bulk:
     given = uncut(meant.given)
     return Bulk(
         path="/dead/all",

@@ -24,7 +24,7 @@ from service.operator.delivery_acts import Acted
 from service.operator.keys import Scope
 from service.operator.services import BadWish, Services
 from service.web import bulk
-from service.web.bulk import Bulk, Failure, SoFar, act_in, moment_in, uncut
+from service.web.bulk import Bulk, Failure, Meant, SoFar, act_in, moment_in, uncut
 from service.web.frame import Answer, Page, see_other, view
 from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
@@ -74,24 +74,6 @@ ACTS = {
 }
 
 
-class Meant(NamedTuple):
-    """Which are meant, as typed; `which` is None where a word of it is `wrong`."""
-
-    given: Mapping[str, str]
-    which: Which | None
-    wrong: Mapping[str, str]
-
-    @property
-    def filters(self) -> dict[str, str]:
-        """Those that are set."""
-        return {name: text for name, text in uncut(self.given).items() if text}
-
-    @property
-    def words(self) -> str:
-        """Say it."""
-        return ", ".join(f"{name} {text}" for name, text in self.filters.items()) or "all of them"
-
-
 def address_of(delivery: Delivery) -> str:
     """Write the path of a delivery's page."""
     root = INBOX if delivery.type is EventName.RELAY_REQUEST else DELIVERIES
@@ -138,7 +120,6 @@ class DeliveryLists:
             following=link(self._root, **following) if following else "",
             first=link(self._root, **meant.filters) if meant.given["cursor"] else "",
             acts={act: link(f"{self._root}/all", act=act, **meant.filters) for act in ACTS},
-            may_change=Scope.HOOKS in visitor.scopes,
             may_cancel=meant.given["state"] in {"", *deliveries.CANCELS},
             searched_until=searched_until,
         )
@@ -182,7 +163,7 @@ class DeliveryLists:
         )
         return bulk.show(self._bulk(act, meant), so_far)
 
-    def _bulk(self, name: str, meant: Meant) -> Bulk:
+    def _bulk(self, name: str, meant: Meant[Which]) -> Bulk:
         act = ACTS[name]
         states = "" if meant.given["state"] else f": those that are {act.states_in_words}"
         return Bulk(
@@ -197,7 +178,9 @@ class DeliveryLists:
             is_danger=name == "cancel",
         )
 
-    async def _meant(self, given: Mapping[str, str], visitor: Visitor) -> tuple[Meant, list[str]]:
+    async def _meant(
+        self, given: Mapping[str, str], visitor: Visitor
+    ) -> tuple[Meant[Which], list[str]]:
         """Read which are meant, and list the account's services. Raises Problem, StoreError."""
         own = {each.name: each.id for each in await in_thread(self._services.of, visitor.account)}
         filters = FILTERS[self._root]

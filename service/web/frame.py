@@ -131,13 +131,13 @@ class Frame:
 
     def _render(self, request: web.Request, visitor: Visitor, view: View) -> web.Response:
         notice = unquote(request.cookies.get(NOTICE, ""))
-        html = self._text(request, visitor, view, notice=notice)
+        html = self.text(request, visitor, view, notice=notice)
         answered = self._answer(html, visitor, view.status)
         if notice:
             answered.del_cookie(NOTICE, path="/")
         return answered
 
-    def _text(self, request: web.Request, visitor: Visitor, view: View, **values: Any) -> str:
+    def text(self, request: web.Request, visitor: Visitor, view: View, **values: Any) -> str:
         """Render a template; the token in it still stands for each visitor's own."""
         shown = [each for each in self._entries if may(visitor, each)]
         values |= {"visitor": visitor, "entries": shown, "path": request.path}
@@ -154,7 +154,7 @@ class Frame:
         """Give a fragment; pages that ask while it is made wait for it."""
 
         async def make() -> tuple[str, str]:
-            html = self._text(request, visitor, cast("View", await handler(request, visitor)))
+            html = self.text(request, visitor, cast("View", await handler(request, visitor)))
             return html, f'"{hashlib.sha256(html.encode()).hexdigest()[:24]}"'
 
         key = (visitor.account, visitor.role, request.path_qs)

@@ -148,7 +148,7 @@ class Parcels:
 
     def _candidates(self, number: str) -> Sequence[Any]:
         try:
-            return self._catalogue.served(number)[:CANDIDATES_MOST]
+            return self._catalogue.candidates(number, served=True)[:CANDIDATES_MOST]
         except MalformedJob:
             return ()
 

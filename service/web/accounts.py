@@ -47,7 +47,7 @@ class AccountPages:
             await in_thread(add_account, self._stores, account, visitor.operator)
         except (NotDone, ValueError) as error:
             return await self.show(request, visitor, {"name": f"{error}"}, name)
-        return see_other("/accounts", done=f"the account {name} is added: invite its first owner")
+        return see_other("/accounts", done=f"The account {name} is added: invite its first owner.")
 
     async def set_quotas(self, request: web.Request, visitor: Visitor) -> Answer:
         """Set those quotas that were changed in the form. Raises Problem, StoreError."""
@@ -69,7 +69,7 @@ class AccountPages:
             wrong = dict.fromkeys(wishes, f"{error}")
         if wrong:
             return await self.show_one(request, visitor, wrong, form)
-        return see_other(f"/accounts/{name}", done=f"the quotas of {name} are set")
+        return see_other(f"/accounts/{name}", done=f"The quotas of {name} are set.")
 
     async def _named(self, request: web.Request) -> Account:
         """Read which account a page is about. Raises Problem."""

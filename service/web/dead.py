@@ -84,7 +84,7 @@ class DeadPages:
         for why in acted.failures.values():
             raise Problem(HTTPStatus.CONFLICT, why)
         about = f"{record.get('slug') or ''} {record.get('number') or ''}".strip()
-        return see_other("/dead", done=f"{about or 'the request'} was {ACTS[act]}")
+        return see_other("/dead", done=f"{about or 'The request'} was {ACTS[act]}.")
 
     async def ask(self, request: web.Request, _: Visitor) -> Answer:
         """Count those that are meant, and ask whether the act is. Raises Problem, StoreError."""

@@ -256,7 +256,7 @@ def _to_login(request: web.Request) -> web.Response:
 
 
 def see_other(path: str, done: str = "", **query: str) -> web.Response:
-    """Lead to another page, by GET; it says what is done, this once."""
+    """Lead to another page, by GET; it says what is done, this once, in a sentence."""
     where = writing.link(path, **query)
     led = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": where} | dict(HEADERS))
     if done:

@@ -75,7 +75,7 @@ class Imports:
                 count += len(some)
         except (StoreError, NotDone) as error:  # a server is away, or a quota is used up
             await in_thread(imports.note_put, self._stores, made, count)
-            return see_other(f"/parcels/import/{made}", done=f"not all rows were put: {error}")
+            return see_other(f"/parcels/import/{made}", done=f"Not all rows were put: {error}.")
         await in_thread(imports.note_put, self._stores, made, count)
         return see_other(f"/parcels/import/{made}")
 

@@ -89,13 +89,13 @@ class LinePages:
         if wrong:
             return await self.show(request, visitor, wrong, form)
         await self._board.operators.pause(visitor.operator, slug, seconds, why)
-        return self._back(slug, f"{slug} is paused")
+        return self._back(slug, f"{slug} is paused.")
 
     async def resume(self, request: web.Request, visitor: Visitor) -> Answer:
         """Let a courier be called again. Raises Problem, StoreError."""
         slug = courier_of(request, self._board.catalogue)
         await self._board.operators.resume(visitor.operator, slug)
-        return self._back(slug, f"{slug} may be called again")
+        return self._back(slug, f"{slug} may be called again.")
 
     async def change_limits(self, request: web.Request, visitor: Visitor) -> Answer:
         """Set those limits that were changed in the form. Raises Problem, StoreError."""
@@ -110,9 +110,9 @@ class LinePages:
         except ValueError as error:
             return await self.show(request, visitor, {"limits": f"{error}"}, given)
         if not wishes:
-            return self._back(slug, "the limits are as they were")
+            return self._back(slug, "The limits are as they were.")
         await operators.limits(who, slug, wishes)
-        return self._back(slug, f"the limits of {slug} are changed: new calls go by them")
+        return self._back(slug, f"The limits of {slug} are changed: new calls go by them.")
 
     async def reset_limits(self, request: web.Request, visitor: Visitor) -> Answer:
         """Let the file hold again for one limit, or for all. Raises Problem, StoreError."""
@@ -122,9 +122,8 @@ class LinePages:
         except ValueError as error:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}") from error
         await self._board.operators.limits(visitor.operator, slug, names)
-        return self._back(
-            slug, f"config.toml holds again for {name.replace('_', ' ') or 'all limits'}"
-        )
+        which = name.replace("_", " ") or "all limits"
+        return self._back(slug, f"config.toml holds again for {which}.")
 
     async def show(
         self,

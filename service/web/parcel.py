@@ -114,7 +114,7 @@ class OneParcel:
             return found
 
         found = await asyncio.to_thread(act)
-        done = "; ".join(found.failed) or "the parcel is forgotten"
+        done = "; ".join(found.failed) or "The parcel is forgotten."
         return see_other("/parcels", done=done)
 
     def _confirm(self, request: web.Request, wrong: str = "") -> View:

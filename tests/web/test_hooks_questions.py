@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pymongo
 import pytest
 from mongo_questions import Asked, plan_of
@@ -82,7 +83,7 @@ def test_each_question_is_answered_by_an_index(stores: Collections, asked: Asked
     store_attempt(stores, one, 1)
     relayed = store_relayed(stores, relay, status=500)
     nowhere = Beanstalkd(("127.0.0.1:1",))
-    config = replace(load(None, {}, Path("/")).config, beanstalkd=nowhere)
+    config = msgspec.structs.replace(load(None, {}, Path("/")).config, beanstalkd=nowhere)
     services, since = Services(config, stores), NOTED_AT - dt.timedelta(days=1)
     behind, state = (NOTED_AT + dt.timedelta(days=1), "A"), DeliveryState.DEAD
     some: list[dict[str, Any]] = [

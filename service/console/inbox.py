@@ -170,7 +170,11 @@ def _edit(options: Options, config: schema.Config, stores: connections.Collectio
     if wished[:4] == (None,) * 4:
         raise UsageError("say what is another: --method, --target, --header or --body, see --help")
     of = services.Services(config, stores)
-    made = inbox.edit(of, audit.Operator(), options.account, options.id, wished)
+    try:
+        made = inbox.edit(of, audit.Operator(), options.account, options.id, wished)
+    except inbox.UnknownDelivery as error:
+        say(f"{error}; `inbox list` shows them")
+        return Exit.NEGATIVE
     members = {"id": made.id, "edited_from": options.id, "state": made.state}
     words = f"on its way; `{PROGRAM} inbox show {made.id}` says what came of it"
     tell(members, words, as_json=options.json)

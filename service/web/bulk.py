@@ -10,17 +10,35 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Container, Mapping, Sequence
 from http import HTTPStatus
-from typing import NamedTuple
-
-from aiohttp import web
+from typing import Generic, NamedTuple, TypeVar
 
 from service.http.exchange import Problem
-from service.web.frame import Frame
-from service.web.visitors import Visitor
+from service.web.frame import View, view
 
 MOMENT_HINT = "write a day like 2026-05-04, or 2026-05-04T08:00 in UTC"
 
 _NUMBER_MOST = len("1000000000")
+
+
+T = TypeVar("T")
+
+
+class Meant(NamedTuple, Generic[T]):
+    """What is meant, as typed; `which` is None where a word of it is `wrong`."""
+
+    given: Mapping[str, str]
+    which: T | None
+    wrong: Mapping[str, str]
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """Those that are set."""
+        return {name: text for name, text in uncut(self.given).items() if text}
+
+    @property
+    def words(self) -> str:
+        """Say it."""
+        return ", ".join(f"{name} {text}" for name, text in self.filters.items()) or "all of them"
 
 
 class Failure(NamedTuple):
@@ -64,11 +82,9 @@ class SoFar(NamedTuple):
     cursor: str | None = None
 
 
-def show(
-    frame: Frame, request: web.Request, visitor: Visitor, bulk: Bulk, so_far: SoFar
-) -> web.Response:
-    """Render the page of an act."""
-    return frame.render(request, visitor, "bulk.html", bulk=bulk, so_far=so_far)
+def show(bulk: Bulk, so_far: SoFar) -> View:
+    """Show the page of an act."""
+    return view("bulk.html", bulk=bulk, so_far=so_far)
 
 
 def act_in(given: Mapping[str, str], acts: Container[str]) -> str:

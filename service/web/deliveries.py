@@ -24,10 +24,9 @@ from service.operator.delivery_acts import Acted
 from service.operator.keys import Scope
 from service.operator.services import BadWish, Services
 from service.web import bulk
-from service.web.bulk import Bulk, Failure, SoFar, act_in, moment_in, uncut
-from service.web.entrance import fields_of
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import Visitor
+from service.web.bulk import Bulk, Failure, Meant, SoFar, act_in, moment_in, uncut
+from service.web.frame import Answer, Page, see_other, view
+from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
 
 PAGE_MOST = 50
@@ -63,24 +62,6 @@ ACTS = {
 }
 
 
-class Meant(NamedTuple):
-    """Which are meant, as typed; `which` is None where a word of it is `wrong`."""
-
-    given: Mapping[str, str]
-    which: Which | None
-    wrong: Mapping[str, str]
-
-    @property
-    def filters(self) -> dict[str, str]:
-        """Those that are set."""
-        return {name: text for name, text in uncut(self.given).items() if text}
-
-    @property
-    def words(self) -> str:
-        """Say it."""
-        return ", ".join(f"{name} {text}" for name, text in self.filters.items()) or "all of them"
-
-
 def address_of(delivery: Delivery) -> str:
     """Write the path of a delivery's page."""
     root = INBOX if delivery.type is EventName.RELAY_REQUEST else DELIVERIES
@@ -90,8 +71,7 @@ def address_of(delivery: Delivery) -> str:
 class DeliveryLists:
     """A list, at `root`: of all deliveries, or of the inbox."""
 
-    def __init__(self, frame: Frame, services: Services, root: str) -> None:
-        self._frame = frame
+    def __init__(self, services: Services, root: str) -> None:
         self._services = services
         self._stores = services.stores
         self._root = root
@@ -104,7 +84,7 @@ class DeliveryLists:
             Page("POST", f"{self._root}/all", self.go_on, Scope.HOOKS),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, visitor: Visitor) -> Answer:
         """List those that are meant, the newest first. Raises Problem, StoreError."""
         meant, names = await self._meant(request.query, visitor)
         rows, searched_until = list[Mapping[str, Any]](), None
@@ -116,9 +96,7 @@ class DeliveryLists:
             rows = await in_thread(self._rows, meant.which)
         last = rows[-1] if len(rows) == PAGE_MOST else None
         following = last and {**meant.given, "cursor": cursor_of(last["made_at"], last["id"])}
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "deliveries/list.html" if self._root == DELIVERIES else "deliveries/inbox.html",
             HTTPStatus.BAD_REQUEST if meant.wrong else HTTPStatus.OK,
             root=self._root,
@@ -130,7 +108,6 @@ class DeliveryLists:
             following=link(self._root, **following) if following else "",
             first=link(self._root, **meant.filters) if meant.given["cursor"] else "",
             acts={act: link(f"{self._root}/all", act=act, **meant.filters) for act in ACTS},
-            may_change=Scope.HOOKS in visitor.scopes,
             may_cancel=meant.given["state"] in {"", *deliveries.CANCELS},
             searched_until=searched_until,
         )
@@ -143,7 +120,7 @@ class DeliveryLists:
             for each in found
         ]
 
-    async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def ask(self, request: web.Request, visitor: Visitor) -> Answer:
         """Count those that an act is for, and ask whether to do it. Raises Problem, StoreError."""
         act = act_in({"act": "resend", **request.query}, ACTS)
         meant, _ = await self._meant(uncut(request.query), visitor)
@@ -152,9 +129,9 @@ class DeliveryLists:
         asked = (self._stores, meant.which, ACTS[act].states)
         counted = await in_thread(deliveries.count_meant, *asked)
         so_far = SoFar(counted=counted, counted_most=deliveries.COUNTED_MOST - 1)
-        return bulk.show(self._frame, request, visitor, self._bulk(act, meant), so_far)
+        return bulk.show(self._bulk(act, meant), so_far)
 
-    async def go_on(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def go_on(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have it done on the next ones, the oldest first. Raises Problem, StoreError."""
         form = await fields_of(request)
         act = act_in(form, ACTS)
@@ -172,9 +149,9 @@ class DeliveryLists:
             failures=[Failure(f"{DELIVERIES}/{part(name)}", name, why) for name, why in failures],
             cursor=cursor_of(*came.behind) if came.behind else None,
         )
-        return bulk.show(self._frame, request, visitor, self._bulk(act, meant), so_far)
+        return bulk.show(self._bulk(act, meant), so_far)
 
-    def _bulk(self, name: str, meant: Meant) -> Bulk:
+    def _bulk(self, name: str, meant: Meant[Which]) -> Bulk:
         act = ACTS[name]
         states = "" if meant.given["state"] else f": those that are {' or '.join(act.states)}"
         return Bulk(
@@ -189,7 +166,9 @@ class DeliveryLists:
             is_danger=name == "cancel",
         )
 
-    async def _meant(self, given: Mapping[str, str], visitor: Visitor) -> tuple[Meant, list[str]]:
+    async def _meant(
+        self, given: Mapping[str, str], visitor: Visitor
+    ) -> tuple[Meant[Which], list[str]]:
         """Read which are meant, and list the account's services. Raises Problem, StoreError."""
         own = {each.name: each.id for each in await in_thread(self._services.of, visitor.account)}
         filters = FILTERS[self._root]

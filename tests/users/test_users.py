@@ -10,11 +10,11 @@ from typing import Any
 
 import argon2
 import pytest
+from people import ACME, ANNA, BEN, HERE, OWNER, PASSWORD, add
 from pymongo.collection import Collection
 
 from service.operator import passwords, users
 from service.operator.accounts import add_account, remove_account
-from service.operator.audit import Operator, Via
 from service.operator.connections import Collections
 from service.operator.keys import Scope
 from service.operator.passwords import AT_ONCE, NOBODYS, WAIT_MOST, Looks, TooManyLooks
@@ -25,25 +25,10 @@ from service.operator.sessions import (
     open_session,
     open_session_of,
 )
-from service.operator.users import Role, new_user, scopes_of
+from service.operator.users import Role, scopes_of
 from service.worker.results.database import Names, indexes_for
 from tracking.errors import NotDone
 from tracking.request import MAIN, Account
-
-ANNA, BEN, PASSWORD = "anna@acme.example", "ben@acme.example", "correct horse battery"
-ACME = Account("acme")
-HERE = Operator()
-OWNER = Operator(account=ACME, via=Via.WEB, user=ANNA)
-
-
-def add(
-    stores: Collections,
-    email: str = ANNA,
-    role: Role = Role.OWNER,
-    account: Account = ACME,
-    password: str | None = PASSWORD,
-) -> None:
-    users.add_user(stores, HERE, new_user(email, account, role), password)
 
 
 def open_one(stores: Collections, email: str = ANNA) -> str:
@@ -265,7 +250,7 @@ def test_a_removed_account_ends_its_users_and_their_sessions(stores: Collections
 
 def test_an_account_keeps_an_owner(stores: Collections) -> None:
     add(stores)
-    add(stores, BEN, Role.MEMBER)
+    add(stores, BEN, role=Role.MEMBER)
 
     with pytest.raises(NotDone, match="only owner"):
         users.remove_user(stores, OWNER, ANNA)

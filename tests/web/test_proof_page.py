@@ -19,7 +19,7 @@ from limits import keys
 from limits.admin.proof import HOUR, Balance, Hour, Measured
 from limits.admin.violations import Worst
 from service.operator.proof import Proof
-from service.web.frame import Frame
+from service.web.frame import Frame, view
 from service.web.visitors import Visitors
 from tracking.line import courier_line
 from tracking.operation import ENDS
@@ -42,7 +42,8 @@ def figures(found: Proof) -> dict[str, tuple[str, str, str]]:
     """By the heading of each card: the figure, its colour, and what stands below."""
     values: dict[str, Any] = {"calls": found.measured, "operations": found.balance}
     request, frame = make_mocked_request("GET", "/proof/now"), Frame(cast("Visitors", None), ())
-    tree = lxml.html.fromstring(frame.text(request, ANNA, "proof/now.html", found=found, **values))
+    shown = view("proof/proof_now.html", found=found, **values)
+    tree = lxml.html.fromstring(frame.text(request, ANNA, shown))
     cards = tree.xpath("//div[h2 and p[contains(@class, 'big')]]")
     return {
         card.findtext("h2"): (

@@ -55,7 +55,6 @@ BATCH_SIZE = 1_000
 COUNTED_MOST = 10_000
 """Beyond so many nobody counts what is due: it would take as long as to read them all."""
 
-
 COUNT_SECONDS = 0.5
 """A person waits for a count, and does without it then, or asks for less."""
 

@@ -15,7 +15,7 @@ from typing import NoReturn, TypeAlias, TypeVar
 
 from service import REFUSED
 from service.console.examples import epilog
-from tracking.request import FIELDS, FIELDS_PREFIX, Account, parse_account
+from tracking.request import FIELDS, FIELDS_PREFIX, MAIN, Account, parse_account
 
 WIDTH = 79
 """Of a description, whatever the terminal."""
@@ -122,6 +122,12 @@ def add_fields(parser: Parser) -> None:
 def add_json(parser: Parser) -> None:
     """Offer to print JSON."""
     parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
+
+
+def add_account(parser: Parser, what: str = "whose") -> None:
+    """Let an account be named; `what` it says."""
+    text = f"{what}; default: {MAIN}"
+    parser.add_argument("--account", type=account_of, default=MAIN, metavar="NAME", help=text)
 
 
 def add_yes(parser: Parser) -> None:

@@ -14,7 +14,7 @@ from service.console.arguments import (
     Options,
     Parser,
     UsageError,
-    account_of,
+    add_account,
     add_actions,
     add_delivery_filter,
     add_json,
@@ -25,7 +25,6 @@ from service.console.arguments import (
 from service.console.output import agreed, moment, note, say, say_json, summed, table
 from service.operator import audit, connections, deliveries, services
 from tracking.errors import NotDone
-from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.deliveries import Delivery, Which
@@ -57,8 +56,7 @@ def delivery_arguments(parser: Parser) -> None:
         if action == "resend":
             each.add_argument("--all", action="store_true", help="all that are dead or held")
             add_yes(each)
-        text = "whose; default: main"
-        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_account(each)
         add_json(each)
 
 

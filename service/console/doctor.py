@@ -54,11 +54,10 @@ def run_doctor(options: Options) -> int:
     if options.slug:
         return _explain(config, known, known.resolve(options.slug)[0], as_json=options.json)
     findings = [*health.findings_here(setting), *asyncio.run(_ask(config, known))]
-    own = limits.set_over_file(config)
-    tried = trials.trials_of(config)
+    own, tried = limits.set_over_file(config), trials.trials_of(config)
     couriers = [
-        dataclasses.replace(each, tried=tried.get(each.slug))
-        for each in (health.courier_health(config, known, s, own.get(s)) for s in known.slugs)
+        health.courier_health(config, known, slug, own.get(slug), tried.get(slug))
+        for slug in known.slugs
     ]
     findings += health.credential_findings(couriers)
     if options.json:
@@ -91,9 +90,8 @@ def _explain(
 ) -> int:
     """Explain one courier; 1 when it cannot be asked, 3 when a server does not answer."""
     servers = health.worries_of(asyncio.run(health.findings_of(config)))
-    own = limits.set_over_file(config).get(slug)
-    courier = health.courier_health(config, known, slug, own)
-    courier = dataclasses.replace(courier, tried=trials.trials_of(config).get(slug))
+    own, tried = limits.set_over_file(config).get(slug), trials.trials_of(config).get(slug)
+    courier = health.courier_health(config, known, slug, own, tried)
     findings = [*health.credential_findings([courier])]
     findings += [each for each in servers if each.grade is health.Grade.AWAY]
     if as_json:

@@ -92,7 +92,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "delivery list": Usage(("delivery list --service orders --state dead --since 2d",)),
         "delivery show": Usage(("delivery show DELIVERY",), _FOUND),
         "delivery resend": Usage(("delivery resend --service orders --since 2d",), _SOME),
-        "delivery cancel": Usage(("delivery cancel DELIVERY",), _SOME),
+        "delivery cancel": Usage(("delivery cancel --service orders --until 2d",), _SOME),
         "inbox list": Usage(
             (
                 "inbox list --service shopify --state dead --since 2d",

@@ -24,11 +24,11 @@ from limits.pipeline import Pipeline
 from limits.rules import RuleBook, Rules
 from limits.window import Windows
 from limits.workers import Planners
-from service.worker.deliveries import filler as filling
 from service.worker.deliveries.attempt import Ending, Failure
 from service.worker.deliveries.delivery import Delivery, delivery_id, delivery_in
 from service.worker.deliveries.delivery import document_of as delivery_document
-from service.worker.deliveries.filler import Filler
+from service.worker.deliveries.filler import LEASE_SECONDS, Filler
+from service.worker.deliveries.lines import WINDOW
 from service.worker.deliveries.sender import Sent
 from service.worker.deliveries.service import Service, document_of, new_service_id
 from service.worker.deliveries.store import Deliveries, Due
@@ -108,11 +108,9 @@ class Receiver:
     latency: float = 0.01
     answers: Callable[[Service, str, int], Ending] = lambda *_: DELIVERED
     arrivals: list[Arrival] = field(default_factory=list)
+    times: Counter[str] = field(default_factory=Counter)
     running: Counter[str] = field(default_factory=Counter)
     twice_at_once: list[str] = field(default_factory=list)
-
-    def times(self) -> Counter[str]:
-        return Counter(each.delivery for each in self.arrivals)
 
     def order(self) -> list[str]:
         return [each.delivery for each in self.arrivals]
@@ -126,10 +124,11 @@ class Receiver:
         assert body == BODY
         delivery, at = headers["webhook-id"], dt.datetime.now(dt.UTC)
         self.arrivals.append(Arrival(delivery, time.monotonic(), to.id))
+        self.times[delivery] += 1
         self.running[delivery] += 1
         if self.running[delivery] > 1:
             self.twice_at_once.append(delivery)
-        nth = self.times()[delivery]
+        nth = self.times[delivery]
         try:
             await asyncio.sleep(self.latency)
         finally:
@@ -154,6 +153,9 @@ class World:
     def by_line(self, line: Line) -> Service | None:
         return self.services.get(line)
 
+    async def look(self) -> None:
+        """Nothing was changed but what is known."""
+
     def known(self) -> Sequence[Line]:
         return list(self.services)
 
@@ -173,7 +175,7 @@ class World:
         return Rules(
             concurrent=to.concurrent if to and not to.ordered else 1,
             per_second=to.per_second if to else 1,
-            max_waiting=filling.MOST,
+            max_waiting=WINDOW,
             call_timeout_seconds=TIMEOUT,
             lease_seconds=LEASE,
             kind=DELIVERY,
@@ -320,7 +322,7 @@ class Engine:
         self.drainer = Drainer(limits, self.slots, self.runner)
         self.sweeper = Sweeper(limits, self.runner, world)
         self.bringing = Bringing(limits, self.runner, self.tasks, self.slots)
-        leases = Planners(world.redis, self.name, filling.LEASE_SECONDS)
+        leases = Planners(world.redis, self.name, LEASE_SECONDS)
         self.filler = Filler(
             Mortal(Due(store), self),  # type: ignore[arg-type]
             world,  # type: ignore[arg-type]

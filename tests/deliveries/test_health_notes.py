@@ -33,7 +33,7 @@ def announced() -> list[str]:
 
 
 @pytest.fixture
-def healths(store: Store, announced: list[str]) -> Healths:
+async def healths(store: Store, announced: list[str]) -> Healths:
     return new(store, announced)
 
 

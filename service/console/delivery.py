@@ -15,7 +15,7 @@ from service.console.arguments import (
     Options,
     Parser,
     UsageError,
-    account_of,
+    add_account,
     add_actions,
     add_delivery_filter,
     add_json,
@@ -26,7 +26,6 @@ from service.console.arguments import (
 from service.console.output import agreed, moment, note, say, say_json, summed, table
 from service.operator import audit, connections, deliveries, delivery_acts, services
 from tracking.errors import NotDone
-from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.deliveries import Delivery, Which
@@ -60,8 +59,7 @@ def delivery_arguments(parser: Parser) -> None:
             which = "dead or held" if action == "resend" else "open or held"
             each.add_argument("--all", action="store_true", help=f"all that are {which}")
             add_yes(each)
-        text = "whose; default: main"
-        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_account(each)
         add_json(each)
 
 

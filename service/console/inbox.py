@@ -17,7 +17,7 @@ from service.console.arguments import (
     Options,
     Parser,
     UsageError,
-    account_of,
+    add_account,
     add_actions,
     add_delivery_filter,
     add_json,
@@ -27,7 +27,6 @@ from service.console.arguments import (
 )
 from service.console.output import agreed, moment, say, say_json, table, tell
 from service.operator import audit, connections, inbox, services
-from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.inbox import Which
@@ -55,8 +54,7 @@ def inbox_arguments(parser: Parser) -> None:
             _add_changes(each)
         if action == "delete":
             add_yes(each)
-        text = "whose; default: main"
-        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_account(each)
         add_json(each)
 
 

@@ -18,7 +18,7 @@ from service.console.arguments import (
     Parser,
     Run,
     UsageError,
-    account_of,
+    add_account,
     add_actions,
     add_json,
     add_yes,
@@ -29,7 +29,6 @@ from service.console.arguments import (
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
 from service.operator import audit, connections, relays, service_view, services
-from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.services import Made, Service
@@ -88,8 +87,7 @@ def service_arguments(parser: Parser) -> None:
             each.add_argument(
                 "--keep", type=lasting, default=86_400.0, metavar="DURATION", help=text
             )
-        text = "whose; default: main"
-        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_account(each)
         add_json(each)
 
 

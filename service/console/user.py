@@ -14,13 +14,13 @@ from service.console.arguments import (
     Parser,
     UsageError,
     account_of,
+    add_account,
     add_actions,
     add_json,
     add_yes,
 )
 from service.console.output import agreed, moment, note, say, say_json, table, tell
 from service.operator import audit, connections, invitations, users
-from tracking.request import MAIN
 
 ROLES = ("viewer", "member", "owner")
 
@@ -59,8 +59,7 @@ def user_arguments(parser: Parser) -> None:
 
 
 def _add_what_they_become(parser: Parser) -> None:
-    text = "the account, which is there; default: main"
-    parser.add_argument("--account", type=account_of, default=MAIN, metavar="ACCOUNT", help=text)
+    add_account(parser, "the account, which is there")
     text = (
         "viewer reads; member also puts and cancels; owner also keeps services, keys and users, "
         "and an owner of main everything; default: viewer"

@@ -79,10 +79,12 @@ def test_a_server_that_does_not_answer_is_told_with_exit_code_3(away: Run, examp
     [
         ("inf", "there is no verb 'inf': did you mean info?"),
         ("dead lst", "there is no action 'lst': did you mean list?"),
+        ("list --tga Exception", "list: error: there is no option --tga: did you mean --tag?"),
+        ("dead list --xyz", "there is no option --xyz: `tracker dead list --help` lists them"),
         ("xyz", "there is no verb 'xyz': `tracker --help` lists them"),
     ],
 )
-def test_an_unknown_verb_is_answered_with_the_nearest(
+def test_an_unknown_verb_or_option_is_answered_with_the_nearest(
     typed_words: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from service.config import schema
@@ -23,12 +24,13 @@ from service.console.arguments import (
     named,
 )
 from service.console.output import agreed, moment, note, say, say_json, summed, table
-from service.operator import audit, connections, deliveries, services
+from service.operator import audit, connections, deliveries, delivery_acts, services
 from tracking.errors import NotDone
 from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.deliveries import Delivery, Which
+    from service.operator.delivery_acts import Acted
 
 ANSWER_SHOWN = 60
 EVENTS = (
@@ -43,19 +45,20 @@ def delivery_arguments(parser: Parser) -> None:
         "list": ("List deliveries, those of the newest events first.", _list),
         "show": ("Show all of a delivery: its body and its attempts.", _show),
         "resend": ("Send deliveries again, now; by a filter those that are dead or held.", _resend),
-        "cancel": ("Send deliveries no more.", _cancel),
+        "cancel": ("Send deliveries no more; by a filter those that are open or held.", _cancel),
     }
     for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action != "list":
-            many = {"show": None, "resend": "*", "cancel": "+"}[action]
+            many = None if action == "show" else "*"
             each.add_argument("ids" if many else "id", nargs=many, metavar="ID")
-        if action in {"list", "resend"}:
+        if action != "show":
             _add_filter(each)
         if action == "list":
             text = "at most this many; default: 50"
             each.add_argument("--limit", type=from_one_on, default=50, metavar="NUMBER", help=text)
-        if action == "resend":
-            each.add_argument("--all", action="store_true", help="all that are dead or held")
+        if action in {"resend", "cancel"}:
+            which = "dead or held" if action == "resend" else "open or held"
+            each.add_argument("--all", action="store_true", help=f"all that are {which}")
             add_yes(each)
         text = "whose; default: main"
         each.add_argument("--account", type=account_of, default=MAIN, help=text)
@@ -138,38 +141,54 @@ def _attempt(each: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _resend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of = services.Services(config, stores)
+    if _are_named(options):
+        return each_of(options, "resent", partial(delivery_acts.resend, of))
+    which = _which(options, config, stores)
+    count = deliveries.count_meant(stores, which, deliveries.RESENDS)
+    act = partial(delivery_acts.resend_all, of, audit.Operator(), which, math.inf)
+    return _on_all(options, "resent", count, act)
+
+
+def _cancel(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of = services.Services(config, stores)
+    if _are_named(options):
+        return each_of(options, "cancelled", partial(delivery_acts.cancel, of))
+    which = _which(options, config, stores)
+    count = deliveries.count_meant(stores, which, deliveries.CANCELS)
+    act = partial(delivery_acts.cancel_all, of, audit.Operator(), which, math.inf)
+    return _on_all(options, "cancelled", count, act)
+
+
+def _are_named(options: Options) -> bool:
     given = (options.service, options.state, options.event, options.parcel)
     is_filter = any((*given, options.since, options.until))
     if bool(options.ids) + is_filter + options.all != 1:
         raise UsageError("say which: ids, or --service, --state, --since …, or --all by itself")
-    if options.ids:
-        return each_of(stores, options, "resent", deliveries.resend)
-    which = _which(options, config, stores)
-    count = deliveries.count_failed(stores, which)
+    return bool(options.ids)
+
+
+def _on_all(options: Options, verb: str, count: int, act: Callable[[], Acted]) -> int:
+    """Do an act on all that a filter means, once somebody agreed to so many."""
     if not count:
         note("no delivery fits this; `delivery list` shows them")
         return Exit.NEGATIVE
     many = f"over {count - 1:,}" if count == deliveries.COUNTED_MOST else f"{count:,}"
-    if not agreed(f"Resend {many} deliveries?", yes=options.yes):
+    asked = {"resent": "Resend", "cancelled": "Cancel"}[verb]
+    if not agreed(f"{asked} {many} deliveries?", yes=options.yes):
         return Exit.NEGATIVE
-    came = deliveries.resend_all(stores, audit.Operator(), which, math.inf)
+    came = act()
     for identity, why in came.failures.items():
         note(f"{identity}: {why}")
-    return summed("resent", came.done, came.failed, as_json=options.json)
+    return summed(verb, came.done, came.failed, as_json=options.json)
 
 
-def _cancel(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    return each_of(stores, options, "cancelled", deliveries.cancel)
-
-
-def each_of(
-    stores: connections.Collections, options: Options, verb: str, act: Callable[..., object]
-) -> int:
+def each_of(options: Options, verb: str, act: Callable[..., object]) -> int:
     """Do an act on each that is named; 1 where not all of it was done."""
     done, failed = 0, 0
     for identity in options.ids:
         try:
-            act(stores, audit.Operator(), options.account, identity)
+            act(audit.Operator(), options.account, identity)
         except NotDone as error:
             note(f"{identity}: {error}")
             failed += 1

@@ -26,7 +26,7 @@ from service.console.arguments import (
     named,
 )
 from service.console.output import agreed, moment, say, say_json, table, tell
-from service.operator import audit, connections, inbox
+from service.operator import audit, connections, inbox, services
 from tracking.request import MAIN
 
 if TYPE_CHECKING:
@@ -157,18 +157,24 @@ def _show(options: Options, _: schema.Config, stores: connections.Collections) -
     return Exit.DONE
 
 
-def _resend(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    return delivery.each_of(stores, options, "resent", inbox.resend)
+def _resend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of = services.Services(config, stores)
+    return delivery.each_of(options, "resent", functools.partial(inbox.resend, of))
 
 
-def _edit(options: Options, _: schema.Config, stores: connections.Collections) -> int:
+def _edit(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     body = None if options.body is None else options.body.encode()
     if options.body_file:
         body = _read(options.body_file)
     wished = inbox.Edit(options.method, options.target, options.headers, body, options.key or "")
     if wished[:4] == (None,) * 4:
         raise UsageError("say what is another: --method, --target, --header or --body, see --help")
-    made = inbox.edit(stores, audit.Operator(), options.account, options.id, wished)
+    of = services.Services(config, stores)
+    try:
+        made = inbox.edit(of, audit.Operator(), options.account, options.id, wished)
+    except inbox.UnknownDelivery as error:
+        say(f"{error}; `inbox list` shows them")
+        return Exit.NEGATIVE
     members = {"id": made.id, "edited_from": options.id, "state": made.state}
     words = f"on its way; `{PROGRAM} inbox show {made.id}` says what came of it"
     tell(members, words, as_json=options.json)
@@ -186,4 +192,5 @@ def _delete(options: Options, config: schema.Config, stores: connections.Collect
     count = len(options.ids)
     if not agreed(f"Delete {count} requests, with bodies and attempts?", yes=options.yes):
         return Exit.NEGATIVE
-    return delivery.each_of(stores, options, "deleted", functools.partial(inbox.delete, config))
+    act = functools.partial(inbox.delete, config, stores)
+    return delivery.each_of(options, "deleted", act)

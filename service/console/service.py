@@ -292,8 +292,7 @@ def _remove(of: services.Services, options: Options) -> int:
     of.delete(*_who(options))
     words = f"{found.name} is removed: nothing more is sent to {receiver}"
     members = {"account": options.account, "service": found.name, "removed": True}
-    tell(members, words, as_json=options.json)
-    return Exit.DONE
+    return tell(members, words, as_json=options.json)
 
 
 def _rotate(of: services.Services, options: Options) -> int:
@@ -305,8 +304,7 @@ def _rotate(of: services.Services, options: Options) -> int:
 def _test(of: services.Services, options: Options) -> int:
     put = of.test(*_who(options))
     words = f"on its way; `{PROGRAM} delivery show {put.id}` tells what came of it"
-    tell({"service": options.name, "delivery": put.id}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"service": options.name, "delivery": put.id}, words, as_json=options.json)
 
 
 def _key(options: Options) -> int:
@@ -354,8 +352,7 @@ def _say_secret(of: services.Services, made: Made, words: str, options: Options)
 
 
 def _say_changed(of: services.Services, made: Made, words: str, options: Options) -> int:
-    tell(_members(of, made.service), f"{made.service.name} {words}", as_json=options.json)
-    return Exit.DONE
+    return tell(_members(of, made.service), f"{made.service.name} {words}", as_json=options.json)
 
 
 def _members(of: services.Services, service: Service) -> dict[str, Any]:

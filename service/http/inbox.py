@@ -163,7 +163,7 @@ class InboxRoutes:
     async def resend(self, request: web.Request) -> web.Response:
         """Have one sent now. Raises Problem, StoreError."""
         who = owner_of(self._callers, request, Scope.HOOKS)
-        sent = await in_thread(resend, self._stores, who, who.account, request.match_info["id"])
+        sent = await in_thread(resend, self._services, who, who.account, request.match_info["id"])
         return _sending(sent)
 
     async def edit(self, request: web.Request) -> web.Response:
@@ -179,7 +179,7 @@ class InboxRoutes:
         body = wished.body_base64 if wished.body is None else wished.body.encode()
         change = Edit(wished.method, wished.target, wished.headers, body, key)
         made = await in_thread(
-            edit, self._stores, who, who.account, request.match_info["id"], change
+            edit, self._services, who, who.account, request.match_info["id"], change
         )
         return _sending(made)
 

@@ -21,12 +21,14 @@ from typing import Any, NamedTuple
 from pymongo.errors import DuplicateKeyError
 
 from service.config.schema import Config
-from service.operator import deliveries
+from service.operator import deliveries, delivery_acts
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
-from service.operator.deliveries import TRIES, Delivery, EventName, UnknownDelivery, Which
+from service.operator.deliveries import Delivery, EventName, UnknownDelivery, Which
+from service.operator.delivery_acts import TRIES
 from service.operator.forget import until_sent
-from service.operator.services import BadWish
+from service.operator.producer import wake_fillers
+from service.operator.services import BadWish, Services
 from service.worker.deliveries.delivery import FINAL, document_of
 from service.worker.deliveries.foreign_request import (
     BODY_MOST,
@@ -150,33 +152,34 @@ def _body_members(body: bytes) -> Mapping[str, str]:
         return {"body_base64": base64.b64encode(body).decode()}
 
 
-def resend(stores: Collections, who: Operator, account: Account, identity: str) -> Delivery:
-    """Have a relayed request sent now, as `deliveries.resend` does."""
-    deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
-    return deliveries.resend(stores, who, account, identity)
+def resend(services: Services, who: Operator, account: Account, identity: str) -> Delivery:
+    """Have a relayed request sent now, as `delivery_acts.resend` does."""
+    deliveries.one(services.stores, account, identity, EventName.RELAY_REQUEST)
+    return delivery_acts.resend(services, who, account, identity)
 
 
 def edit(
-    stores: Collections, who: Operator, account: Account, identity: str, wished: Edit
+    services: Services, who: Operator, account: Account, identity: str, wished: Edit
 ) -> Delivery:
-    """Make a new request of an old one, and have it sent; the old one stays as it is.
+    """Make a new request of an old one, and have it sent now; the old one stays as it is.
 
     Raises UnknownDelivery, BadWish, NotDone, PyMongoError.
     """
-    target = {"account": account, "delivery": identity}
+    stores, target = services.stores, {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "inbox edit", target) as outcome:
         old = deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
-        if why := deliveries.refusals(stores, [old]).get(old.id):
+        if why := delivery_acts.refusals(stores, [old]).get(old.id):
             raise NotDone(why)
         kept = stores.events.find_one({"_id": old.event})
         if kept is None:
-            raise NotDone(deliveries.GONE)
+            raise NotDone(delivery_acts.GONE)
         name = new_request_id()
         if wished.key:
             parts = f"{account}\n{identity}\n{wished.key}".encode()
             name = hashlib.sha256(parts).hexdigest()[: len(name)]
         request = replace(edited(foreign_in(kept), wished), id=name, received_at=stored_now())
         outcome["made"] = made = _insert(stores, request, old)
+    wake_fillers(services.config.beanstalkd.servers, [old.line])
     return deliveries.one(stores, account, made)
 
 
@@ -237,7 +240,7 @@ def delete(
     with recorded(stores.audit, who, "inbox delete", target):
         for _ in range(TRIES):
             delivery = deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
-            deliveries.stop_all(stores, {"_id": identity}, DELETED)
+            delivery_acts.stop_all(stores, {"_id": identity}, DELETED)
             until_sent(config, [delivery])
             over = {"_id": identity, "state": {"$in": [*map(str, FINAL)]}}
             found = stores.deliveries.find_one(over)

@@ -1,10 +1,10 @@
-"""Jobs put from the command line, and what its verbs ask beanstalkd."""
+"""Jobs put from the command line and by acts of people, and what verbs ask beanstalkd."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -12,8 +12,16 @@ import greenstalk
 
 from service.worker.tubes.blocking import BlockingClient, Timeouts, beanstalkd_down
 from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, WEBHOOKS_TUBE
-from service.worker.tubes.put_servers import JobRef, NotPut, PutOptions, PutServers, batches
+from service.worker.tubes.put_servers import (
+    JobRef,
+    NotPut,
+    PutOptions,
+    PutServers,
+    Putter,
+    batches,
+)
 from tracking.errors import TubesDown
+from tracking.line import Line
 
 __all__ = ["REQUESTS_TUBE", "WEBHOOKS_TUBE", "JobRef", "NotPut", "PutOptions", "batches"]
 
@@ -100,6 +108,20 @@ class Producer:
             requests = _counts(connection.client, REQUESTS_TUBE)
             drains = _counts(connection.client, DRAINS_TUBE)
         return Tubes(server, "", *requests, drains=drains[0] + drains[1] + drains[2])
+
+
+def wake_fillers(servers: Sequence[str], lines: Iterable[Line]) -> None:
+    """Have workers look at once at lines of which something is due now (deliveries/filler.py).
+
+    For outside of event loops. Where no server takes the jobs, fillers look within seconds, too.
+    """
+
+    async def put() -> None:
+        with closing(Putter(servers)) as putter:
+            await putter.put_drains(lines)
+
+    with suppress(TubesDown):
+        asyncio.run(put())
 
 
 def _counts(client: greenstalk.Client[bytes], tube: str) -> tuple[int, int, int, int]:

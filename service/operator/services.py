@@ -33,6 +33,7 @@ from service.config.schema import Config
 from service.operator.accounts import insist_on
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections, redis_of
+from service.operator.producer import wake_fillers
 from service.operator.relays import new_ingest, seal, test_event
 from service.operator.service_wishes import (
     BadWish,
@@ -243,6 +244,7 @@ class Services:
             self.stores.events.insert_one(written)
             self.stores.deliveries.insert_one(delivery_document(made))
             outcome["delivery"] = made.id
+            wake_fillers(self.config.beanstalkd.servers, [made.line])
         return made
 
     def _recorded(

@@ -108,11 +108,9 @@ class Receiver:
     latency: float = 0.01
     answers: Callable[[Service, str, int], Ending] = lambda *_: DELIVERED
     arrivals: list[Arrival] = field(default_factory=list)
+    times: Counter[str] = field(default_factory=Counter)
     running: Counter[str] = field(default_factory=Counter)
     twice_at_once: list[str] = field(default_factory=list)
-
-    def times(self) -> Counter[str]:
-        return Counter(each.delivery for each in self.arrivals)
 
     def order(self) -> list[str]:
         return [each.delivery for each in self.arrivals]
@@ -126,10 +124,11 @@ class Receiver:
         assert body == BODY
         delivery, at = headers["webhook-id"], dt.datetime.now(dt.UTC)
         self.arrivals.append(Arrival(delivery, time.monotonic(), to.id))
+        self.times[delivery] += 1
         self.running[delivery] += 1
         if self.running[delivery] > 1:
             self.twice_at_once.append(delivery)
-        nth = self.times()[delivery]
+        nth = self.times[delivery]
         try:
             await asyncio.sleep(self.latency)
         finally:
@@ -153,6 +152,9 @@ class World:
 
     def by_line(self, line: Line) -> Service | None:
         return self.services.get(line)
+
+    async def look(self) -> None:
+        """Nothing was changed but what is known."""
 
     def known(self) -> Sequence[Line]:
         return list(self.services)

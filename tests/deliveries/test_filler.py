@@ -28,6 +28,7 @@ class Stage:
     """Everything around the filler, on which each test sets what is there."""
 
     service: Service
+    changed: Service | None = None
     due_now: list[Delivery] = field(default_factory=list)
     open: bool = True
     held_by_others: bool = False
@@ -50,7 +51,9 @@ class Stage:
     async def trying(self, lines: Sequence[Line]) -> list[Line]:
         return list(lines) if self.window.probes else []
 
-    async def look(self, _: Line) -> Window:
+    async def look(self, line: Line | None = None) -> Window:
+        if line is None:  # at the services
+            self.service = self.changed or self.service
         return self.window
 
     async def due(
@@ -129,6 +132,17 @@ async def test_only_lines_that_this_process_holds_and_that_are_low_are_looked_at
     assert await filler_on(replace(stage, service=paused)).look() == []
 
 
+async def test_a_line_that_was_made_active_unheard_is_filled_when_it_is_woken() -> None:
+    disabled = replace(service(), state=ServiceState.DISABLED)
+    stage = Stage(disabled, due_now=deliveries_of(disabled, 1))
+    await filler_on(stage).fill(disabled.line)
+    assert stage.brought == []
+
+    stage.changed = replace(disabled, state=ServiceState.ACTIVE)
+    await filler_on(stage).fill(disabled.line)
+    assert stage.brought == numbers(stage.due_now)
+
+
 async def test_of_an_ordered_service_only_the_first_is_brought_in_once_it_has_settled() -> None:
     stage = Stage(shop := service(ordered=True))
     stage.due_now = deliveries_of(shop, 3)
@@ -136,7 +150,7 @@ async def test_of_an_ordered_service_only_the_first_is_brought_in_once_it_has_se
     assert stage.brought == numbers(stage.due_now[:1])
 
     just_now = [replace(each, made_at=dt.datetime.now(dt.UTC)) for each in stage.due_now]
-    stage = Stage(shop, just_now)
+    stage = Stage(shop, due_now=just_now)
     await filler_on(stage).fill(shop.line)
     assert stage.brought == []
 

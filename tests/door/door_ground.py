@@ -95,13 +95,11 @@ def jobs(*bodies: bytes) -> list[Sendable]:
     return [Sendable("", Slug("usps"), "", body) for body in bodies]
 
 
-def jobs_in(*servers: Server) -> list[bytes]:
-    """Take all requests that are ready, in their order."""
+def jobs_in(*servers: Server, tube: str = REQUESTS_TUBE) -> list[bytes]:
+    """Take all jobs that are ready, in their order."""
     found = []
     for server in servers:
-        with greenstalk.Client((server.host, server.port), encoding=None, watch=REQUESTS_TUBE) as (
-            client
-        ):
+        with greenstalk.Client((server.host, server.port), encoding=None, watch=tube) as client:
             while True:
                 try:
                     job = client.reserve(timeout=0)

@@ -91,6 +91,7 @@ def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
                 "tag": "InTransit",
                 "subtag": "InTransit_003",
                 "raw_tag": "03",
+                "recorded_at": START,
             }
         ],
         "expected_delivery": "2026-03-04",
@@ -129,7 +130,27 @@ def test_no_member_of_a_checkpoint_is_left_out() -> None:
 
     (kept,) = merge(None, answer(call(), on_its_way(distinct))).document["checkpoints"]
 
+    assert kept.pop("recorded_at") == START
     assert tuple(kept.items()) == tuple(distinct._asdict().items())
+
+
+def test_a_checkpoint_keeps_the_time_at_which_it_was_first_told() -> None:
+    old = merge(None, answer(call(), on_its_way(FIRST))).document
+
+    new = merge(old, answer(call(hours(2)), on_its_way(FIRST, SECOND))).document
+
+    assert [each["recorded_at"] for each in new["checkpoints"]] == [START, START + hours(2)]
+
+
+def test_a_checkpoint_of_before_stays_as_it_is_and_is_no_news() -> None:
+    old = stored()
+    for each in old["checkpoints"]:
+        del each["recorded_at"]
+
+    again = merge(old, answer(call(hours(2)), JOURNEY))
+
+    assert again.document["checkpoints"] == old["checkpoints"]
+    assert again.document["updated_at"] == old["updated_at"]
 
 
 def test_an_equal_observation_changes_nothing() -> None:

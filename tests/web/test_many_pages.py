@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Self
 
 import pytest
 from crawl import walk
-from pages_ground import ACME, Person, Service
+from pages_ground import ACME, Person, Service, serving_pages
 
 from service.http.backend.keyring import APP_NAME
 from service.web.frame import LIVE_SECONDS
@@ -33,8 +34,12 @@ class Profile:
         self._database.command("profile", 0)
 
     def reads(self) -> int:
-        """How often pages read something since the last look, but for sessions and the profile."""
+        """How often pages read something since the last look, but for sessions and the profile.
+
+        A session is looked up with its user, and with the accounts that are suspended.
+        """
         kept: dict[str, object] = {"appName": {"$ne": APP_NAME}}
+        kept |= {"command.projection": {"$ne": {"suspended": 1}}}
         kept |= {"op": {"$in": ["query", "command"]}, "ns": {"$not": {"$regex": "profile|session"}}}
         found = self._database["system.profile"].count_documents(
             kept | {"command.find": {"$ne": "users"}, "command.profile": {"$exists": False}}
@@ -51,22 +56,30 @@ def fragments(person: Person) -> list[str]:
     return sorted({each for page in pages for each in page.tree.xpath("//*[@data-live]/@hx-get")})
 
 
-def test_open_pages_of_an_account_cost_one_look_in_two_seconds(service: Service) -> None:
-    anna, ben, eve = service.person(), service.person(), service.person("owner", ACME)
+def test_open_pages_of_an_account_cost_one_look_in_two_seconds(
+    service: Service, settings: dict[str, str], disk: Path
+) -> None:
     counted = {}
-    with ThreadPoolExecutor(AT_ONCE) as pool, Profile(service) as profile:
-        for address in fragments(anna):
-            pages = [(person, address) for person in (anna, ben, eve)] * (PAGES // 3)
-            time.sleep(LIVE_SECONDS)
-            profile.reads()
-            list(pool.map(ask, pages[:3]))
-            of_one, began = profile.reads(), time.monotonic()
-            list(pool.map(ask, pages))
-            looks = math.ceil((time.monotonic() - began) / (LIVE_SECONDS * 0.9)) + 1
-            counted[address] = of_one
-            assert profile.reads() <= of_one * looks, address
+    for address in fragments(service.person()):
+        # An `api` that has kept nothing yet: its first look reads all that a look ever reads.
+        with serving_pages(disk, settings) as fresh, Profile(fresh) as profile:
+            counted[address] = reads_of_one(address, fresh, profile)
 
     assert sum(counted.values()) > len(counted) > 2
+
+
+def reads_of_one(address: str, service: Service, profile: Profile) -> int:
+    """Count what one look at a fragment reads, and assert that many pages look no more often."""
+    anna, ben, eve = service.person(), service.person(), service.person("owner", ACME)
+    pages = [(person, address) for person in (anna, ben, eve)] * (PAGES // 3)
+    profile.reads()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(ask, pages[:3]))
+        of_one, began = profile.reads(), time.monotonic()
+        list(pool.map(ask, pages))
+    looks = math.ceil((time.monotonic() - began) / (LIVE_SECONDS * 0.9)) + 1
+    assert profile.reads() <= of_one * looks, address
+    return of_one
 
 
 def ask(page: tuple[Person, str]) -> None:

@@ -154,6 +154,10 @@ class Filler:
     async def fill(self, line: Line) -> None:
         """Bring in what a line has room for. Raises LimitsDown, ResultsDown."""
         service = self._services.by_line(line)
+        if service is not None and not _takes(service):
+            # Who woke us may have made it active just now.
+            await self._services.look()
+            service = self._services.by_line(line)
         if service is None or not _takes(service):
             return
         window = await self._windows.look(line)

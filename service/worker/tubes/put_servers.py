@@ -256,7 +256,11 @@ class Putter:
 
     async def put_drain(self, line: Line) -> None:
         """Ask for somebody to drain `line`. Raises TubesDown: no server took the job."""
-        await self.put_all(DRAINS_TUBE, [encode_drain(line)], DRAIN)
+        await self.put_drains([line])
+
+    async def put_drains(self, lines: Iterable[Line]) -> None:
+        """Ask for somebody to drain each line. Raises TubesDown: no server took some."""
+        await self.put_all(DRAINS_TUBE, map(encode_drain, lines), DRAIN)
 
     async def put_rechecks(self, requests: Iterable[TrackingRequest]) -> None:
         """Put requests. Raises TubesDown: no server took some of them."""

@@ -16,7 +16,7 @@ from service.operator.quotas import Quota, Uses, quotas_of, set_quotas
 from service.operator.users import users
 from service.web.board import Board
 from service.web.frame import NOTHING, Answer, Page, see_other, view
-from service.web.visitors import Visitor, fields_of
+from service.web.visitors import Visitor, fields_of, number_in
 from tracking.errors import NotDone
 from tracking.request import Account, parse_account
 
@@ -55,10 +55,11 @@ class AccountPages:
         now = (await in_thread(quotas_of, self._config, self._stores, [name]))[name]
         wishes, wrong = dict[Quota, int | None](), dict[str, str]()
         for quota in Quota:
+            typed = form[quota].strip().replace(",", "")
             try:
-                most = _number(form[quota])
-            except ValueError as error:
-                wrong[quota] = f"{error}"
+                most = number_in(typed, DIGITS_MOST) if typed else None
+            except ValueError:
+                wrong[quota] = "write a number, or nothing for any number"
             else:
                 wishes |= {quota: most} if most != now[quota].allowed else {}
         try:
@@ -111,11 +112,3 @@ def _accounts(config: Config, stores: Collections) -> list[tuple[KeptAccount, in
     people = Counter(each.account for each in users(stores))
     uses = quotas_of(config, stores, [each.name for each in found])
     return [(each, people[each.name], uses[each.name]) for each in found]
-
-
-def _number(text: str) -> int | None:
-    """Read how many a form allows; "" is any number. Raises ValueError."""
-    digits = text.strip().replace(",", "")
-    if digits and not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MOST):
-        raise ValueError("write a number, or nothing for any number")
-    return int(digits) if digits else None

@@ -26,7 +26,7 @@ from service.operator.services import BadWish, Services
 from service.web import bulk
 from service.web.bulk import Bulk, Failure, Meant, SoFar, act_in, moment_in, uncut
 from service.web.frame import Answer, Page, see_other, view
-from service.web.visitors import Visitor, fields_of
+from service.web.visitors import Visitor, fields_of, number_in
 from service.web.writing import link, part
 
 PAGE_MOST = 50
@@ -34,7 +34,7 @@ STEP_MOST, STEP_SECONDS = 1_000, 5.0
 """Of all on which an act is done, in one step: it can be stopped behind each."""
 
 FAILURES_SHOWN = 20
-STATUS_MOST = 599
+STATUS_DIGITS = 3
 
 DELIVERIES, INBOX = "/deliveries", "/inbox"
 
@@ -196,18 +196,12 @@ def _service(text: str, own: Mapping[str, str]) -> str:
     return own[text]
 
 
-def _status(text: str, _: object) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= len(f"{STATUS_MOST}")):
-        raise ValueError(text)
-    return int(text)
-
-
 _READ: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
     "service": _service,
     "state": lambda text, _: DeliveryState(text),
     "event": lambda text, _: EventName(text),
     "parcel": lambda text, _: text,
-    "status": _status,
+    "status": lambda text, _: number_in(text, STATUS_DIGITS),
     "words": lambda text, _: inbox.sought(text),
     "since": lambda text, _: moment_in(text),
     "until": lambda text, _: moment_in(text),

@@ -24,12 +24,13 @@ from service.operator.keys import Scope
 from service.operator.quotas import Quota, quotas_of
 from service.operator.sessions import SESSION_DAYS
 from service.web.frame import Answer, Entry, Page, View, see_other, view
-from service.web.visitors import Visitor, Visitors, fields_of
+from service.web.visitors import Visitor, Visitors, fields_of, number_in
 from tracking.errors import NotDone
 
 OWNERS = Scope.HOOKS
 """What the role of owners alone is good for."""
 
+DAYS_DIGITS = 3
 ALERTS, RETENTION = "/settings/alerts", "/settings/retention"
 
 PARTS = (
@@ -121,10 +122,10 @@ class Settings:
     async def _set_days(self, request: web.Request, visitor: Visitor) -> Answer:
         text = (await fields_of(request))["days"].strip()
         try:
-            days = _days(text)
+            days = number_in(text, DAYS_DIGITS) if text else None
             asked = (self._stores, visitor.operator, visitor.account, days)
             await in_thread(set_inbox_keep_days, *asked)
-        except NotDone:
+        except (NotDone, ValueError):
             wrong = "Write a number of days from 1 to 90, or nothing."
             return await self._retention_page(request, visitor, text, wrong)
         kept = f"for {days} days" if days else "as long as the settings of this service say"
@@ -145,15 +146,6 @@ class Settings:
 
     async def _account(self, visitor: Visitor) -> KeptAccount:
         return await in_thread(find_account, self._stores, visitor.account)
-
-
-def _days(text: str) -> int | None:
-    """Read days that somebody typed, "" for none. Raises NotDone."""
-    if not text:
-        return None
-    if not (text.isascii() and text.isdecimal()):
-        raise NotDone(f"{text[:80]!r} is no number of days")
-    return int(text[:9]) or -1
 
 
 def kept_of(config: Config, account: KeptAccount) -> list[Kept]:

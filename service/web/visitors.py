@@ -180,6 +180,13 @@ async def fields_of(request: web.Request) -> Mapping[str, str]:
     )
 
 
+def number_in(text: str, digits: int) -> int:
+    """Read a number that somebody typed, of so many digits at most. Raises ValueError."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= digits):
+        raise ValueError(text)
+    return int(text)
+
+
 def token_of(text: str) -> str:
     """Make the token of a session's forms out of its cookie."""
     return hmac.new(text.encode("utf-8", "surrogatepass"), b"csrf", hashlib.sha256).hexdigest()

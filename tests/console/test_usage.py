@@ -64,7 +64,7 @@ def away(offline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return offline
 
 
-@pytest.mark.parametrize("example", daily(["check", "doctor usps"], "doctor usps", *ASKS.values()))
+@pytest.mark.parametrize("example", daily([ASKS["info"]], "doctor usps", *ASKS.values()))
 def test_a_server_that_does_not_answer_is_told_with_exit_code_3(away: Run, example: str) -> None:
     done = away(*shlex.split(example))
 

@@ -68,16 +68,15 @@ class Imports:
         except BadTable as error:
             return await self.form(request, visitor, f"{error}")
         made = await in_thread(imports.begin, self._stores, account, name, table)
-        count = 0
+        count, done = 0, ""
         try:
             for some in batches(table.jobs, TOGETHER):
                 await self._door.take(some)
                 count += len(some)
         except (StoreError, NotDone) as error:  # a server is away, or a quota is used up
-            await in_thread(imports.note_put, self._stores, made, count)
-            return see_other(f"/parcels/import/{made}", done=f"Not all rows were put: {error}.")
+            done = f"Not all rows were put: {error}."
         await in_thread(imports.note_put, self._stores, made, count)
-        return see_other(f"/parcels/import/{made}")
+        return see_other(f"/parcels/import/{made}", done=done)
 
     async def report(self, request: web.Request, visitor: Visitor) -> Answer:
         """Give the report as CSV. Raises Problem, StoreError."""

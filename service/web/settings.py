@@ -148,31 +148,26 @@ class Settings:
         return await in_thread(find_account, self._stores, visitor.account)
 
 
+_KEPT = (
+    ("Parcels that have ended, from their last change", "results", "keep_days"),
+    ("What failed attempts quote of a courier's answer", "results", "excerpt_days"),
+    ("Operations, from their end", "operations", "keep_days"),
+    ("Requests that got no answer, and answers that nobody could read", "dead", "keep_days"),
+    ("Deliveries of webhooks, from their end", "webhooks", "keep_days"),
+    ("Their attempts, with what was answered", "webhooks", "attempts_keep_days"),
+)
+
+
 def kept_of(config: Config, account: KeptAccount) -> list[Kept]:
     """List what is kept of an account for how long, and what says so."""
-    webhooks, days = config.webhooks, account.inbox_keep_days
+    days = account.inbox_keep_days
     inbox = "of your account" if days else "[webhooks] inbox_keep_days"
-    results = "[results] keep_days"
     return [
-        Kept("Parcels that have ended, from their last change", config.results.keep_days, results),
-        Kept(
-            "What failed attempts quote of a courier's answer",
-            config.results.excerpt_days,
-            "[results] excerpt_days",
+        *(
+            Kept(what, getattr(getattr(config, of), name), f"[{of}] {name}")
+            for what, of, name in _KEPT
         ),
-        Kept("Operations, from their end", config.operations.keep_days, "[operations] keep_days"),
-        Kept(
-            "Requests that got no answer, and answers that nobody could read",
-            config.dead.keep_days,
-            "[dead] keep_days",
-        ),
-        Kept("Deliveries of webhooks, from their end", webhooks.keep_days, "[webhooks] keep_days"),
-        Kept(
-            "Their attempts, with what was answered",
-            webhooks.attempts_keep_days,
-            "[webhooks] attempts_keep_days",
-        ),
-        Kept("Relayed requests, from their end", days or webhooks.inbox_keep_days, inbox),
+        Kept("Relayed requests, from their end", days or config.webhooks.inbox_keep_days, inbox),
         Kept("Sessions of users, from the login", SESSION_DAYS, ""),
         Kept("Records of what users and operators did", None, ""),
     ]

@@ -103,41 +103,33 @@ def figures_of(tally: Tally) -> Figures:
 
 def plots_of(found: Statistics) -> list[Plot]:
     """Draw requests that ended, calls, and how long requests waited."""
-    return [requests_plot(found), _calls(found), _waited(found)]
+    calls, waited = ("#calls", "#of them to be repeated"), "Seconds waited, 95 of 100 at most"
+    return [
+        requests_plot(found),
+        _counted(found, "Calls", calls, lambda t: (t.calls, t.counts["repeated"])),
+        _counted(found, waited, ("#seconds",), lambda t: (_p95(t), 0.0), form="{:.2f}"),
+    ]
 
 
 def requests_plot(found: Statistics) -> Plot:
     """Draw requests that ended, the failures among them at the foot of each bar."""
-    title, headers = "Requests that ended", ("from (UTC)", "#requests", "#of them failed")
-    return _counted(found, (title, headers), lambda t: (t.operations, t.counts["ERROR"]))
-
-
-def _calls(found: Statistics) -> Plot:
-    title, headers = "Calls", ("from (UTC)", "#calls", "#of them to be repeated")
-    return _counted(found, (title, headers), lambda t: (t.calls, t.counts["repeated"]))
-
-
-def _waited(found: Statistics) -> Plot:
-    title = "Seconds waited, 95 of 100 at most"
-    return _counted(
-        found, (title, ("from (UTC)", "#seconds")), lambda t: (_p95(t), 0.0), form="{:.2f}"
-    )
+    title, headers = "Requests that ended", ("#requests", "#of them failed")
+    return _counted(found, title, headers, lambda t: (t.operations, t.counts["ERROR"]))
 
 
 def _counted(
     found: Statistics,
-    words: tuple[str, tuple[str, ...]],
+    title: str,
+    headers: tuple[str, ...],
     figure: Callable[[Tally], tuple[float, float]],
     form: str = "{:,}",
 ) -> Plot:
-    title, headers = words
     pairs = list(zip(_names(found), map(figure, found.spans), strict=True))
     drawn = bars(title, [Bar(name, *values) for name, values in pairs])
     rows = [
-        (name, *(form.format(each) for each in values[: len(headers) - 1]))
-        for name, values in pairs
+        (name, *(form.format(each) for each in values[: len(headers)])) for name, values in pairs
     ]
-    return Plot(title, drawn, headers, rows)
+    return Plot(title, drawn, ("from (UTC)", *headers), rows)
 
 
 def _names(found: Statistics) -> list[str]:

@@ -41,7 +41,7 @@ tracking:accounts             set    accounts but main that ever asked  never
 tracking:form                 string how records are written            never
 tracking:couriers             zset   line → until, ms: some worker knows up to 20 s after a look
                                      it
-tracking:measured             stream sends and ends of calls, measured  never; it holds 3 s
+tracking:measured             stream sends and ends of calls, measured  never; it holds 15 s
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:leap                 string "<where the clock leapt to, µs>     1 h after the last leap
                                      <by how much in all, µs>"

@@ -1,4 +1,4 @@
-"""How soon pages are answered over a million parcels, and how large they are."""
+"""Pages over a million parcels: how soon they are there, how large, and what open ones cost."""
 
 from __future__ import annotations
 
@@ -14,9 +14,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.hooked import fill as fill_deliveries
+from benchmarks.open_pages import (
+    BESIDE,
+    BESIDE_NOTE,
+    OPEN,
+    PAINT,
+    PAINT_NOTE,
+    Pages,
+    beside,
+    first_paints,
+    in_turn,
+)
 from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import DATABASE, Rig, open_rig
 from benchmarks.scenarios.door import ROOT, wait_for
+from benchmarks.scenarios.limited import Spans
 from devstack.nursery import Nursery
 from devstack.servers import free_port
 from service.operator.audit import Operator
@@ -50,6 +62,9 @@ TAGS = (*[Tag.DELIVERED] * 700, *[Tag.IN_TRANSIT] * 200, *[Tag.PENDING] * 60, Ta
 PACES = ("first 2560", "then 14336", "then 81920")
 SCANS = 5
 BATCH = 2_000
+LIVE = ("/", "/lines", "/workers", "/proof", "/lines/usps")
+"""Pages with something that moves."""
+
 EMAIL = "owner@main.example"
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 
@@ -61,14 +76,15 @@ def run(plan: Plan) -> list[Table]:
         stores = Collections(rig.mongodb, Names(rig.stack.mongodb.url, DATABASE))
         numbers = _fill(stores, count, plan)
         port = free_port()
-        nursery.start(
+        api = nursery.start(
             [sys.executable, str(ROOT / "worker.py"), "api"],
             Path(folder) / "log",
             _settings(rig, port, folder),
         )
         wait_for(port)
         add_user(stores, Operator(), User(EMAIL, MAIN, Role.OWNER, NOW))
-        asking = _Asking(port, open_session_of(stores, EMAIL) or "")
+        session = open_session_of(stores, EMAIL) or ""
+        asking = _Asking(port, session)
         rows: list[dict[str, Value]] = []
         deliveries = fill_deliveries(stores, count, NOW, plan.say)
         pages = {**_pages(numbers, asking), **_hook_pages(deliveries, asking)}
@@ -76,8 +92,29 @@ def run(plan: Plan) -> list[Table]:
             measured = asking.measure(paths, rounds)
             plan.say(f"{name}: {measured['p95_ms']:.0f} ms")
             rows.append({"page": name, **measured})
+        slug, number = numbers[0]
+        opened = Pages(port, api.pid, session, (*LIVE, f"/parcels/{slug}/{number}"))
+        plan.say("first paint")
+        painted = opened._replace(paths=(*opened.paths, "/parcels", "/deliveries", "/inbox"))
+        paints = first_paints(painted, plan.pick(5, 3))
+        turned = _beside(rig, plan, opened)
     title = f"Pages over {count:,} parcels, operations and deliveries"
-    return [Table("pages", title, COLUMNS, rows, NOTE)]
+    return [
+        Table("pages", title, COLUMNS, rows, NOTE),
+        Table("pages_paint", "Pages: when a browser first paints", PAINT, paints, PAINT_NOTE),
+        Table("pages_beside", "Pages: a worker beside open ones", BESIDE, turned, BESIDE_NOTE),
+    ]
+
+
+def _beside(rig: Rig, plan: Plan, opened: Pages) -> list[dict[str, Value]]:
+    """Have a worker work in turn without open pages and with them."""
+    spans = Spans(plan.pick(3.0, 2.0), plan.span(15.0, 5.0))
+    rows = []
+    for turn in range(plan.pick(4, 2)):
+        pages = opened if turn % 2 else None
+        plan.say(f"{OPEN if pages else 'no'} pages are open, turn {turn + 1}")
+        rows.append(beside(rig, spans, plan.pick(300, 50), pages))
+    return in_turn(rows)
 
 
 class _Asking:
@@ -171,7 +208,7 @@ def _hook_pages(some: list[Delivery], asking: _Asking) -> Mapping[str, Iterator[
         "held ones of a service until a time": each(
             listed + "service=shop{n}&state=held&until={at}"
         ),
-        "how many are dead or held": each("/deliveries/all"),
+        "how many are dead or held": each("/deliveries/all?act=resend"),
         "a delivery": each("/deliveries/{id}", others),
         "inbox": each(inbox),
         "inbox, page after page": asking.following(inbox),

@@ -3,7 +3,7 @@
 ==================== ============================================================================
 tracking:worst:<t>   of the hour from `t` (Unix seconds): a field for each line, the numbers of
                      `Worst`; `#`: the judge's, as JSON [seconds that were measured, those in which
-                     violations count, epoch, exempt until]
+                     violations count, epoch, exempt until, looked last (both µs)]
 stats:operations     what lua/lib/state.lua adds up; `since`: when this began, in ms, and how many
                      operations were open then, with a blank
 ==================== ============================================================================
@@ -35,14 +35,15 @@ from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import Line
 from tracking.operation import ENDS
 
-PERIOD_SECONDS = 1.0
-"""The stream of measured calls holds 3 s."""
+PERIOD_SECONDS, IDLE_SECONDS = 1.0, 5.0
+"""How long after calls were measured, and after none was, the judge looks again."""
 
 WRITE_SECONDS = 10.0
 """What was measured since is lost with a judge that is killed."""
 
-LEASE_SECONDS = 3.0
-"""So soon another process judges where a judge is gone: what is in the stream it judges too."""
+LEASE_SECONDS = 9.0
+"""So soon another process judges where a judge is gone, or IDLE_SECONDS later: what the stream
+still holds of 15 s it judges too."""
 
 LAST_WRITE_SECONDS = 1.0
 HOUR, HOURS = 3_600, 24
@@ -67,6 +68,7 @@ class Hour:
     judged_seconds: float = 0.0
     epoch: str = ""
     exempt_until: int = 0
+    looked: int = 0
 
     @classmethod
     def of(cls, at: int, fields: Mapping[Any, Any]) -> Hour:
@@ -80,7 +82,7 @@ class Hour:
         """Write what has changed."""
         own = [round(self.seconds, 3), round(self.judged_seconds, 3)]
         written = {str(line): " ".join(map(str, astuple(self.lines[line]))) for line in changed}
-        return {OWN: json.dumps([*own, self.epoch, self.exempt_until]), **written}
+        return {OWN: json.dumps([*own, self.epoch, self.exempt_until, self.looked]), **written}
 
 
 class Judge:
@@ -101,9 +103,10 @@ class Judge:
         away = (LimitsBroken, LimitsDown, ResultsDown)  # said elsewhere
         try:
             while True:
+                after = self._after
                 with contextlib.suppress(*away):
                     await self.judge()
-                await asyncio.sleep(PERIOD_SECONDS)
+                await asyncio.sleep(IDLE_SECONDS if after == self._after else PERIOD_SECONDS)
         finally:
             with contextlib.suppress(*away, TimeoutError):
                 async with asyncio.timeout(LAST_WRITE_SECONDS):
@@ -139,10 +142,11 @@ class Judge:
             seconds, _ = await self._redis.time()
             at = int(seconds) // HOUR * HOUR
             self._hour = Hour.of(at, await self._redis.hgetall(keys.worst(at)))
-        self._after, self._changed, self._written = ANY, set(), 0
+            before = Hour.of(at - HOUR, await self._redis.hgetall(keys.worst(at - HOUR)))
+        last = self._hour if self._hour.looked else before
+        self._changed, self._written = set(), 0
         self._violations = violations = Violations(self._book.rules_of, revisions=self._book)
-        violations.epoch = self._hour.epoch
-        violations.exempt_until = self._hour.exempt_until
+        self._after = violations.go_on(last.looked, last.epoch, last.exempt_until)
         return violations
 
     def _note(self, violations: Violations, took_us: int) -> None:
@@ -161,6 +165,7 @@ class Judge:
             hour.seconds += took_us / MICRO
             hour.judged_seconds += (violations.looked > violations.exempt_until) * took_us / MICRO
         hour.epoch, hour.exempt_until = violations.epoch, violations.exempt_until
+        hour.looked = violations.looked
 
 
 @dataclass(frozen=True, slots=True)

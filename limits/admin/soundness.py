@@ -117,8 +117,8 @@ async def _unreadable(redis: Redis, aside: Sequence[tuple[Line, str]]) -> list[F
             some = ", ".join(map(str, fields[:TOLD_MOST]))
             what = f"{key} holds {len(fields):,} records that cannot be read ({some})"
             fix = (
-                "Each names a hash and its field: correct the text and write it back there "
-                f"(redis-cli HSET), or put the requests again; then redis-cli DEL '{key}'."
+                f"Correct the text where it stands (redis-cli HSET '{key}'), and the next sweep "
+                f"puts it back into line; or put the requests again, then redis-cli DEL '{key}'."
             )
             found.append(Flaw(line, key, what, fix))
     return found

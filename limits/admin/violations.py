@@ -12,7 +12,7 @@ stepped back
 a report that comes late        what happened is judged LAG_US later; what comes later still is
                                 left out, and so is what comes twice
 a call whose end nobody reports it counts for its time-out: it cannot run for longer
-a look that comes too late      all is forgotten: the stream holds 3 s
+a look that comes too late      all is forgotten: the stream holds 15 s
 =============================== ===============================================================
 """
 
@@ -40,7 +40,7 @@ EXEMPT_US = 60 * MICRO
 LAG_US = 1_500_000
 """Reports travel for 0.3 s and a round trip."""
 
-GAP_US = 2_500_000
+GAP_US = 14_000_000
 """The stream holds a little more."""
 
 STEP_MS = 100
@@ -84,15 +84,18 @@ class Worst:
 
 
 class LineRecord:
-    """The measured starts and ends of one line. Times are in µs of Redis' clock."""
+    """The measured starts and ends of one line. Times are in µs of Redis' clock.
 
-    def __init__(self) -> None:
+    `judged`: somebody has judged what was until then.
+    """
+
+    def __init__(self, judged: int = 0) -> None:
         self.worst = Worst()
         self._sends: dict[str, int] = {}
         self._ends: dict[str, int] = {}
         self._running: dict[str, int] = {}
         self._last: deque[int] = deque()
-        self._judged = 0
+        self._judged = judged
 
     def note(self, what: str, at: int) -> None:
         """Note what a script added at this time."""
@@ -157,6 +160,13 @@ class Violations:
         self.looked = 0
         self.exempt_until = 0
         """Nothing is counted that was before, as the rules of then are not known."""
+        self._judged = 0
+
+    def go_on(self, looked: int, epoch: str, exempt_until: int) -> str:
+        """Go on where another process left off; give the entry behind which it looked last."""
+        self.looked, self.epoch, self.exempt_until = looked, epoch, exempt_until
+        self._judged = max(0, looked - LAG_US)
+        return str(self._judged // 1000) if looked else ANY
 
     def note(self, now_us: int, epoch: str, entries: Sequence[Entry]) -> None:
         """Judge what is old enough; `entries` are all since the last time, the oldest first.
@@ -174,7 +184,7 @@ class Violations:
             words = text.split(" ")
             for name, what in zip(words[::2], words[1::2], strict=True):
                 if is_courier(line := Line(name)):
-                    self._lines.setdefault(line, LineRecord()).note(what, ms * 1000)
+                    self._lines.setdefault(line, LineRecord(self._judged)).note(what, ms * 1000)
         for line, record in self._lines.items():
             for limit in (RATE, CONCURRENCY):
                 self.counts.setdefault((line, limit), 0)
@@ -190,7 +200,7 @@ class Violations:
 
 
 async def look(redis: Redis, violations: Violations, after: str) -> str:
-    """Judge what is in the stream behind an entry; tells the last one. Raises StoreError."""
+    """Judge what is in the stream behind an entry; give the last one. Raises StoreError."""
     with redis_asked():
         pipeline = redis.pipeline(transaction=False)
         pipeline.time()

@@ -107,7 +107,7 @@ end
 -- How long calls take matters for the estimate only: so only while somebody waits, and only where
 -- calls last so long that slots, and not lanes, are what the others wait for.
 local function count_time(granted)
-  local took = math.max(0, now - granted) -- the clock may have stepped back
+  local took = math.min(math.max(0, now - granted), rules.lease_us) -- the clock may have stepped, or leapt
   local average = average_time()
   if average and math.abs(took - average) * 16 < average then return end -- the estimate needs no more
   if average and each_us(took) == each_us(average) then return end

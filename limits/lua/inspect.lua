@@ -72,6 +72,8 @@ local function is_in_time(line, lease_us, lane_us)
 end
 
 local function is_sound(line, lease_us, lane_us, is_known)
+  -- Somebody may have corrected a record that was set aside.
+  if call('EXISTS', 'wait_unreadable:' .. line) == 1 then return false end
   local places = call('LLEN', 'wait_list:' .. line) + call('LLEN', 'wait_list_automatic:' .. line)
     + call('ZCARD', 'wait_later:' .. line)
   if places > 0 then

@@ -5,10 +5,10 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
-Uses     context: quiet_until
+Uses     context: decoded, quiet_until
          memory: clamp, drop_ended, entries, later, members, nothing_is_open, waits
          state: open_among, tally_call
-         record: came_at, record_in, rest_of, set_since, write_record
+         record: came_at, read_record, record_in, rest_of, set_since, write_record
          brake: patience_ends
          waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands
          flight: gathered, granted_before, half_of, land_to_wait, lead_of, leads, put_in_flight, running
@@ -78,9 +78,38 @@ local function lost_calls()
   return lost
 end
 
-local function is_placed(number, record)
+local function has_place(number, record)
   if record.state == 'later' then return call('ZSCORE', LATER, number) end
-  return running(number) or stands(list_of(record), number, record.position)
+  return stands(list_of(record), number, record.position)
+end
+
+-- Records that a person has corrected where they were set aside wait again, together with what came for their
+-- numbers since. Looks at a few of them.
+local function put_back_corrected()
+  local FEW, EACH = 20, 3
+  -- A key of another type is named by limits/admin/soundness.py.
+  local aside = redis.pcall('HRANDFIELD', UNREADABLE, FEW, 'WITHVALUES')
+  for i = 1, #aside, 2 do
+    local key, field = string.match(aside[i], '^(%S+) (.*)$')
+    local record = decoded(aside[i + 1])
+    local is_whole, flew = record and tonumber(record.since), key == INFLIGHT
+    -- A call may still run, and hold the slot of its group.
+    if is_whole and not (flew and (not record.n or call('ZSCORE', LEASES, lead_of(field)))) then
+      budget.left = budget.left - EACH
+      if flew then
+        land_to_wait(field, record, put_head)
+      elseif record.state ~= 'behind' and not read_record(REQUESTS, field) and has_place(field, record) then
+        write_record(REQUESTS, field, record)
+      else
+        put_head(field, record)
+      end
+      call('HDEL', UNREADABLE, aside[i])
+    end
+  end
+end
+
+local function is_placed(number, record)
+  return has_place(number, record) or record.state ~= 'later' and running(number)
 end
 
 -- Whether records may have no place: one of the lists is empty, and more records than it explains wait. Each
@@ -221,6 +250,7 @@ return function(who)
       end
     end
   end
+  put_back_corrected()
   more = more or relist()
   move_due()
   give_up(who, dying)
@@ -230,7 +260,7 @@ return function(who)
       raise_flag()
       put = call_drainer(who)
     end
-  elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
+  elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS, UNREADABLE) == 0 then
     nothing_is_open()
     -- The slot of a call that was taken over is counted until its lease ends: a later sweep ends it.
     if members(LEASES) == 0 then call('SREM', LINES, line) end

@@ -134,8 +134,7 @@ def scopes_of(text: str) -> tuple[str, ...]:
 def _add_account(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     accounts.add_account(stores, options.name)
     words = f"{options.name} is added; `{PROGRAM} key add {options.name} --scope ingest`"
-    tell({"account": options.name}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"account": options.name}, words, as_json=options.json)
 
 
 def _list_accounts(options: Options, config: schema.Config, stores: connections.Collections) -> int:
@@ -206,15 +205,13 @@ def _set_account(options: Options, config: schema.Config, stores: connections.Co
         accounts.set_inbox_keep_days(stores, audit.Operator(), options.name, days)
         kept = f"for {days} days" if days else "as long as [webhooks] inbox_keep_days says"
         words = f"relayed requests of {options.name} are kept {kept} after their end"
-    tell({"account": options.name, name: told}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"account": options.name, name: told}, words, as_json=options.json)
 
 
 def _test_mail(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     answer = accounts.send_test_mail(config, stores, audit.Operator(), options.name)
     words = f"the mail is sent; {config.mail.host} answered: {answer}"
-    tell({"account": options.name, "answer": answer}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"account": options.name, "answer": answer}, words, as_json=options.json)
 
 
 def _remove_account(
@@ -232,24 +229,21 @@ def _remove_account(
     words = f"{name} is removed; {ended} keys end, which doors notice within 5 s"
     words += f", and {gone} services" if gone else ""
     members = {"account": name, "keys_ended": ended, "services_ended": gone}
-    tell(members, words, as_json=options.json)
-    return Exit.DONE
+    return tell(members, words, as_json=options.json)
 
 
 def _suspend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     of, name = services.Services(config, stores), options.name
     paused = suspension.suspend(of, audit.Operator(), name, options.reason)
     words = f"{name} is suspended: doors refuse its keys within 5 s, and {paused} services pause"
-    tell({"account": name, "services_paused": paused}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"account": name, "services_paused": paused}, words, as_json=options.json)
 
 
 def _resume(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     of, name = services.Services(config, stores), options.name
     going = suspension.resume(of, audit.Operator(), name)
     words = f"{name} goes on, with {going} services"
-    tell({"account": name, "services_resumed": going}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"account": name, "services_resumed": going}, words, as_json=options.json)
 
 
 def _add_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:
@@ -297,8 +291,7 @@ def _revoke_key(options: Options, _: schema.Config, stores: connections.Collecti
     prefix = options.key[: keys.PREFIX_CHARACTERS]
     accounts.revoke_key(stores, audit.Operator(), prefix)
     words = f"{prefix}… has ended; doors notice within 5 s, while MongoDB answers them"
-    tell({"key": prefix, "revoked": True}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"key": prefix, "revoked": True}, words, as_json=options.json)
 
 
 def _rotate_key(options: Options, _: schema.Config, stores: connections.Collections) -> int:

@@ -11,11 +11,11 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from service import REFUSED
 from service.console.examples import epilog
-from tracking.request import FIELDS, FIELDS_PREFIX, Account, parse_account
+from tracking.request import FIELDS, FIELDS_PREFIX, MAIN, Account, parse_account
 
 WIDTH = 79
 """Of a description, whatever the terminal."""
@@ -57,7 +57,18 @@ class _Help(argparse.HelpFormatter):
 
 
 class Suggesting(argparse.ArgumentParser):
-    """A parser that names the nearest verb, or action, where it does not know one."""
+    """A parser that names the nearest verb, action or option where it does not know one."""
+
+    def parse_known_args(self, *args: Any, **named: Any) -> Any:
+        """Parse; an option that is none ends it here, where the others are known."""
+        found, left = super().parse_known_args(*args, **named)
+        for each in left:
+            if each.startswith("--"):
+                name = each.partition("=")[0]
+                near = difflib.get_close_matches(name, self._option_string_actions, 1)
+                hint = f"did you mean {near[0]}?" if near else f"`{self.prog} --help` lists them"
+                self.error(f"there is no option {name}: {hint}")
+        return found, left
 
     def error(self, message: str) -> NoReturn:
         """End; argparse calls it."""
@@ -98,9 +109,9 @@ def add_actions(
 ) -> dict[str, Parser]:
     """Add the actions of a verb, each with its help and its act, which `runs` makes run."""
     added = parser.add_subparsers(
-        title="actions", metavar="ACTION", required=True, parser_class=argparse.ArgumentParser
+        title="actions", metavar="ACTION", required=True, parser_class=Suggesting
     )
-    parsers = {}
+    parsers: dict[str, Parser] = {}
     for name, (text, act) in actions.items():
         parsers[name] = below(added.add_parser(name, help=in_list(text), description=text))
         parsers[name].set_defaults(run=runs(act))
@@ -122,6 +133,12 @@ def add_fields(parser: Parser) -> None:
 def add_json(parser: Parser) -> None:
     """Offer to print JSON."""
     parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
+
+
+def add_account(parser: Parser, what: str = "whose") -> None:
+    """Let an account be named; `what` it says."""
+    text = f"{what}; default: {MAIN}"
+    parser.add_argument("--account", type=account_of, default=MAIN, metavar="NAME", help=text)
 
 
 def add_yes(parser: Parser) -> None:

@@ -30,7 +30,7 @@ def check_arguments(parser: Parser) -> None:
 
 
 def run_check(options: Options) -> int:
-    """Say whether all servers answer and can be trusted; 0 when they do, also without a worker."""
+    """Say whether all servers answer and can be trusted: 0, also without a worker; else 3 or 1."""
     config = settings.loaded(options).config
     known = catalogue.Catalogue(config)
     findings, workers, broken = asyncio.run(_ask(config, known.slugs))
@@ -45,6 +45,8 @@ def run_check(options: Options) -> int:
     # All else works: a probe is to restart nothing for it.
     words += [f"broken: {each}".rstrip(".") for each in broken]
     tell(members, "; ".join(words), as_json=options.json)
+    if health.away(findings):
+        return Exit.AWAY
     return Exit.NEGATIVE if worries else Exit.DONE
 
 

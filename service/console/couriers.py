@@ -38,7 +38,7 @@ def run_detect(options: Options) -> int:
             say_json({"rank": rank, "slug": each.slug, "name": each.name, "why": why})
     elif found:
         rows = [(each.slug, each.name, each.meaning) for each in found]
-        table(("slug", "courier", "why"), rows)
+        table(("courier", "name", "why"), rows)
     else:
         say("No courier's numbers look like this.")
     is_served = any(each.sign is not catalogue.Sign.NO_MODULE for each in found)

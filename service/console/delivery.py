@@ -15,7 +15,7 @@ from service.console.arguments import (
     Options,
     Parser,
     UsageError,
-    account_of,
+    add_account,
     add_actions,
     add_delivery_filter,
     add_json,
@@ -24,12 +24,12 @@ from service.console.arguments import (
     named,
 )
 from service.console.output import agreed, moment, note, say, say_json, summed, table
-from service.operator import audit, connections, deliveries, services
+from service.operator import audit, connections, deliveries, delivery_acts, services
 from tracking.errors import NotDone
-from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.deliveries import Delivery, Which
+    from service.operator.delivery_acts import Acted
 
 ANSWER_SHOWN = 60
 EVENTS = (
@@ -44,22 +44,22 @@ def delivery_arguments(parser: Parser) -> None:
         "list": ("List deliveries, those of the newest events first.", _list),
         "show": ("Show all of a delivery: its body and its attempts.", _show),
         "resend": ("Send deliveries again, now; by a filter those that are dead or held.", _resend),
-        "cancel": ("Send deliveries no more.", _cancel),
+        "cancel": ("Send deliveries no more; by a filter those that are open or held.", _cancel),
     }
     for action, each in add_actions(parser, actions, settings.on_stores).items():
         if action != "list":
-            many = {"show": None, "resend": "*", "cancel": "+"}[action]
+            many = None if action == "show" else "*"
             each.add_argument("ids" if many else "id", nargs=many, metavar="ID")
-        if action in {"list", "resend"}:
+        if action != "show":
             _add_filter(each)
         if action == "list":
             text = "at most this many; default: 50"
             each.add_argument("--limit", type=from_one_on, default=50, metavar="NUMBER", help=text)
-        if action == "resend":
-            each.add_argument("--all", action="store_true", help="all that are dead or held")
+        if action in {"resend", "cancel"}:
+            which = "dead or held" if action == "resend" else "open or held"
+            each.add_argument("--all", action="store_true", help=f"all that are {which}")
             add_yes(each)
-        text = "whose; default: main"
-        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_account(each)
         add_json(each)
 
 
@@ -139,29 +139,46 @@ def _attempt(each: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _resend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of = services.Services(config, stores)
+    if _are_named(options):
+        return each_of(options, "resent", partial(delivery_acts.resend, of))
+    which = _which(options, config, stores)
+    count = deliveries.count_meant(stores, which, deliveries.RESENDS)
+    act = partial(delivery_acts.resend_all, of, audit.Operator(), which, math.inf)
+    return _on_all(options, "resent", count, act)
+
+
+def _cancel(options: Options, config: schema.Config, stores: connections.Collections) -> int:
+    of = services.Services(config, stores)
+    if _are_named(options):
+        return each_of(options, "cancelled", partial(delivery_acts.cancel, of))
+    which = _which(options, config, stores)
+    count = deliveries.count_meant(stores, which, deliveries.CANCELS)
+    act = partial(delivery_acts.cancel_all, of, audit.Operator(), which, math.inf)
+    return _on_all(options, "cancelled", count, act)
+
+
+def _are_named(options: Options) -> bool:
     given = (options.service, options.state, options.event, options.parcel)
     is_filter = any((*given, options.since, options.until))
     if bool(options.ids) + is_filter + options.all != 1:
         raise UsageError("say which: ids, or --service, --state, --since …, or --all by itself")
-    of = services.Services(config, stores)
-    if options.ids:
-        return each_of(options, "resent", partial(deliveries.resend, of))
-    which = _which(options, config, stores)
-    count = deliveries.count_failed(stores, which)
+    return bool(options.ids)
+
+
+def _on_all(options: Options, verb: str, count: int, act: Callable[[], Acted]) -> int:
+    """Do an act on all that a filter means, once somebody agreed to so many."""
     if not count:
         note("no delivery fits this; `delivery list` shows them")
         return Exit.NEGATIVE
     many = f"over {count - 1:,}" if count == deliveries.COUNTED_MOST else f"{count:,}"
-    if not agreed(f"Resend {many} deliveries?", yes=options.yes):
+    asked = {"resent": "Resend", "cancelled": "Cancel"}[verb]
+    if not agreed(f"{asked} {many} deliveries?", yes=options.yes):
         return Exit.NEGATIVE
-    came = deliveries.resend_all(of, audit.Operator(), which, math.inf)
+    came = act()
     for identity, why in came.failures.items():
         note(f"{identity}: {why}")
-    return summed("resent", came.done, came.failed, as_json=options.json)
-
-
-def _cancel(options: Options, _: schema.Config, stores: connections.Collections) -> int:
-    return each_of(options, "cancelled", partial(deliveries.cancel, stores))
+    return summed(verb, came.done, came.failed, as_json=options.json)
 
 
 def each_of(options: Options, verb: str, act: Callable[..., object]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Sequence
+from contextlib import aclosing
 
 from service import PROGRAM
 from service.config import schema
@@ -53,11 +54,10 @@ def run_doctor(options: Options) -> int:
     if options.slug:
         return _explain(config, known, known.resolve(options.slug)[0], as_json=options.json)
     findings = [*health.findings_here(setting), *asyncio.run(_ask(config, known))]
-    own = limits.set_over_file(config)
-    tried = trials.trials_of(config)
+    own, tried = limits.set_over_file(config), trials.trials_of(config)
     couriers = [
-        dataclasses.replace(each, tried=tried.get(each.slug))
-        for each in (health.courier_health(config, known, s, own.get(s)) for s in known.slugs)
+        health.courier_health(config, known, slug, own.get(slug), tried.get(slug))
+        for slug in known.slugs
     ]
     findings += health.credential_findings(couriers)
     if options.json:
@@ -88,11 +88,12 @@ async def _ask(config: schema.Config, known: catalogue.Catalogue) -> list[health
 def _explain(
     config: schema.Config, known: catalogue.Catalogue, slug: Slug, *, as_json: bool
 ) -> int:
-    """Explain one courier; 1 when it cannot be asked."""
-    own = limits.set_over_file(config).get(slug)
-    courier = health.courier_health(config, known, slug, own)
-    courier = dataclasses.replace(courier, tried=trials.trials_of(config).get(slug))
-    findings = health.credential_findings([courier])
+    """Explain one courier; 1 when it cannot be asked, 3 when a server does not answer."""
+    servers = health.worries_of(asyncio.run(health.findings_of(config)))
+    own, tried = limits.set_over_file(config).get(slug), trials.trials_of(config).get(slug)
+    courier = health.courier_health(config, known, slug, own, tried)
+    findings = [*health.credential_findings([courier])]
+    findings += [each for each in servers if each.grade is health.Grade.AWAY]
     if as_json:
         say_json(dataclasses.asdict(courier))
     else:
@@ -102,6 +103,8 @@ def _explain(
         say(f"  {'tried live':<12} {_tried(courier)}")
         _print_missing(courier)
         _print_findings(findings)
+    if health.away(servers):
+        return Exit.AWAY
     return Exit.NEGATIVE if courier.missing or findings else Exit.DONE
 
 
@@ -126,16 +129,17 @@ def _try(config: schema.Config, known: catalogue.Catalogue, options: Options) ->
 
 async def _answer(config: schema.Config, request: put.Sendable, *, as_json: bool) -> int:
     """Wait for what the courier answers, show and note it."""
-    async for event in follow.follow([request], config, TRY_SECONDS):
-        match event:
-            case follow.End(_, operation):
-                await asyncio.to_thread(trials.note_trial, config, request.slug, operation)
-                words = f"{operation['status']}  {wording.summary(operation)}".rstrip()
-                members = {"slug": request.slug, "number": request.number, **operation}
-                tell(members, f"{request.slug} {request.number}: {words}", as_json=as_json)
-                return Exit.DONE if operation["status"] == State.SUCCESS else Exit.NEGATIVE
-            case follow.Binding(_, seen) if seen.bound_by:
-                note(wording.reason(seen))
+    async with aclosing(follow.follow([request], config, TRY_SECONDS)) as events:
+        async for event in events:
+            match event:
+                case follow.End(_, operation):
+                    await asyncio.to_thread(trials.note_trial, config, request.slug, operation)
+                    words = f"{operation['status']}  {wording.summary(operation)}".rstrip()
+                    members = {"slug": request.slug, "number": request.number, **operation}
+                    tell(members, f"{request.slug} {request.number}: {words}", as_json=as_json)
+                    return Exit.DONE if operation["status"] == State.SUCCESS else Exit.NEGATIVE
+                case follow.Binding(_, seen) if seen.bound_by:
+                    note(wording.reason(seen))
     note(f"no answer in {TRY_SECONDS:g} s; it is asked all the same: show --id {request.id}")
     return Exit.WAITED
 

@@ -9,7 +9,7 @@ from service.config import schema
 from service.console import settings, wording
 from service.console.arguments import Exit, Options, Parser, account_of, add_json, named
 from service.console.output import moment, note, say, say_json
-from service.operator import follow
+from service.operator import catalogue, follow
 from tracking.request import account_and_id
 
 BEGUN = "ends from now on, until Ctrl-C"
@@ -32,7 +32,10 @@ def events_arguments(parser: Parser) -> None:
 
 def run_events(options: Options) -> int:
     """Print each end until Ctrl-C; then 130."""
-    asyncio.run(_print(settings.loaded(options).config, options))
+    config = settings.loaded(options).config
+    if options.slug:
+        options.slug = catalogue.Catalogue(config).resolve(options.slug)[0]
+    asyncio.run(_print(config, options))
     return Exit.DONE
 
 

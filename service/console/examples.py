@@ -92,7 +92,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "delivery list": Usage(("delivery list --service orders --state dead --since 2d",)),
         "delivery show": Usage(("delivery show DELIVERY",), _FOUND),
         "delivery resend": Usage(("delivery resend --service orders --since 2d",), _SOME),
-        "delivery cancel": Usage(("delivery cancel DELIVERY",), _SOME),
+        "delivery cancel": Usage(("delivery cancel --service orders --until 2d",), _SOME),
         "inbox list": Usage(
             (
                 "inbox list --service shopify --state dead --since 2d",
@@ -112,7 +112,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
             _SOME,
         ),
         "resend": Usage(
-            ("resend usps 9405903699300184125060", "resend --reason courier_down --since 2d"),
+            ("resend usps 9405903699300184125060", "resend --reason courier_down --since 2d --yes"),
             _SOME,
         ),
         "pause": Usage(('pause usps --for 15m --why "maintenance until noon"',)),
@@ -123,7 +123,7 @@ USAGES: Mapping[str, Usage] = MappingProxyType(
         "forget": Usage(("forget usps 9405903699300184125060 --yes",), _SOME),
         "purge": Usage(("purge --dry-run",), _ALL),
         "info": Usage(("info --watch", "info usps")),
-        "list": Usage(("list --tag Exception --age 2d", "list --search order-1042 --json")),
+        "list": Usage(("list --tag Exception --age 2d", "list --search order-1042 --json"), _FOUND),
         "events": Usage(("events usps --status ERROR", "events --json")),
         "stats": Usage(("stats usps --last 24h",), "nothing happened in that time"),
         "proof": Usage(("proof", "proof --json"), "a limit was broken, or a request is missing"),

@@ -17,7 +17,7 @@ from service.console.arguments import (
     Options,
     Parser,
     UsageError,
-    account_of,
+    add_account,
     add_actions,
     add_delivery_filter,
     add_json,
@@ -27,7 +27,6 @@ from service.console.arguments import (
 )
 from service.console.output import agreed, moment, say, say_json, table, tell
 from service.operator import audit, connections, inbox, services
-from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.inbox import Which
@@ -55,8 +54,7 @@ def inbox_arguments(parser: Parser) -> None:
             _add_changes(each)
         if action == "delete":
             add_yes(each)
-        text = "whose; default: main"
-        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_account(each)
         add_json(each)
 
 
@@ -170,7 +168,11 @@ def _edit(options: Options, config: schema.Config, stores: connections.Collectio
     if wished[:4] == (None,) * 4:
         raise UsageError("say what is another: --method, --target, --header or --body, see --help")
     of = services.Services(config, stores)
-    made = inbox.edit(of, audit.Operator(), options.account, options.id, wished)
+    try:
+        made = inbox.edit(of, audit.Operator(), options.account, options.id, wished)
+    except inbox.UnknownDelivery as error:
+        say(f"{error}; `inbox list` shows them")
+        return Exit.NEGATIVE
     members = {"id": made.id, "edited_from": options.id, "state": made.state}
     words = f"on its way; `{PROGRAM} inbox show {made.id}` says what came of it"
     tell(members, words, as_json=options.json)

@@ -28,12 +28,13 @@ def say_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, default=_plain) + "\n")
 
 
-def tell(members: dict[str, Any], words: str, *, as_json: bool) -> None:
-    """Print what was done: as one JSON object, or in words."""
+def tell(members: dict[str, Any], words: str, *, as_json: bool) -> int:
+    """Print what was done: as one JSON object, or in words; 0."""
     if as_json:
         say_json(members)
     else:
         say(words)
+    return Exit.DONE
 
 
 def summed(verb: str, done: int, failed: int, *, as_json: bool) -> int:

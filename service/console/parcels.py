@@ -10,7 +10,7 @@ from service.console.arguments import (
     Exit,
     Options,
     Parser,
-    account_of,
+    add_account,
     add_json,
     aged,
     from_one_on,
@@ -20,7 +20,6 @@ from service.console.output import moment, note, say, say_json, table
 from service.operator import catalogue, connections, parcels
 from tracking.checkpoint import Tag
 from tracking.errors import MalformedJob
-from tracking.request import MAIN
 
 SORTS = ("-updated", "updated", "-created", "created", "next_check")
 SAID_MOST = 48
@@ -33,7 +32,7 @@ def list_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--tag", type=Tag, action="append", choices=list(Tag), default=[], metavar="TAG", help=text
     )
-    parser.add_argument("--courier", type=named, metavar="SLUG", help="only of this courier")
+    parser.add_argument("--slug", "--courier", type=named, help="only of this courier")
     text = "only what changed in the last 15m, 2h or 3d"
     parser.add_argument("--age", type=aged, metavar="DURATION", help=text)
     text = "only with this label (AfterShip's `shipment_tags`)"
@@ -44,8 +43,7 @@ def list_arguments(parser: Parser) -> None:
     parser.add_argument("--sort", choices=SORTS, default=SORTS[0], metavar="ORDER", help=text)
     text = "at most this many; default: 50"
     parser.add_argument("--limit", type=from_one_on, default=50, metavar="NUMBER", help=text)
-    text = "whose; default: main"
-    parser.add_argument("--account", type=account_of, default=MAIN, help=text)
+    add_account(parser)
     add_json(parser)
 
 
@@ -81,12 +79,12 @@ def _list(options: Options, config: schema.Config, stores: connections.Collectio
 
 def _slug(options: Options, config: schema.Config) -> str:
     """Read the courier, also one that is not configured any more."""
-    if not options.courier:
+    if not options.slug:
         return ""
     try:
-        return catalogue.Catalogue(config).resolve(options.courier)[0]
+        return catalogue.Catalogue(config).resolve(options.slug)[0]
     except MalformedJob:
-        return str(options.courier)
+        return str(options.slug)
 
 
 def _row(each: parcels.Row) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from service.console.arguments import Options, Parser, Suggesting, below, in_lis
 DEVSTACK = Path(__file__).parents[2] / "devstack"
 """The servers of `demo`, which is not offered where they are not: in the image."""
 
-
 VERBS: Mapping[str, str] = MappingProxyType(
     {
         "run": "Run a worker until SIGTERM; the default verb.",

@@ -15,7 +15,8 @@ def pause_arguments(parser: Parser) -> None:
     parser.add_argument("slug", metavar="SLUG", help="the courier")
     text = "so long, like 90s, 15m, 2h or 3d; default: until it is resumed"
     parser.add_argument("--for", dest="lasts", type=lasting, metavar="DURATION", help=text)
-    parser.add_argument("--why", default="", metavar="TEXT", help="the reason, which `info` shows")
+    text = "the reason, which `info` shows"
+    parser.add_argument("--why", "--reason", default="", metavar="TEXT", help=text)
     add_json(parser)
 
 

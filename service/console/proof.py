@@ -40,7 +40,10 @@ def _show(found: proof.Proof) -> None:
     say(f"calls since {moment(found.measured_since)}, measured for {span(told.seconds)}")
     rows = [(slug, *map("{:,}".format, _figures(each))) for slug, each in found.couriers]
     table(_CALLS, rows)
-    say(f"violations: {found.violations:,}, judged for {span(told.judged_seconds)}")
+    if found.judged or found.violations:
+        say(f"violations: {found.violations:,}, judged for {span(told.judged_seconds)}")
+    else:
+        say("violations: nothing was judged yet")
     say("")
     _show_requests(found)
     say(f"waiting longest: {span(found.oldest_seconds) or 'nobody waits'}")

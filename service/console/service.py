@@ -18,7 +18,7 @@ from service.console.arguments import (
     Parser,
     Run,
     UsageError,
-    account_of,
+    add_account,
     add_actions,
     add_json,
     add_yes,
@@ -29,7 +29,6 @@ from service.console.arguments import (
 )
 from service.console.output import agreed, moment, note, say, say_json, span, table, tell
 from service.operator import audit, connections, relays, service_view, services
-from tracking.request import MAIN
 
 if TYPE_CHECKING:
     from service.operator.services import Made, Service
@@ -88,8 +87,7 @@ def service_arguments(parser: Parser) -> None:
             each.add_argument(
                 "--keep", type=lasting, default=86_400.0, metavar="DURATION", help=text
             )
-        text = "whose; default: main"
-        each.add_argument("--account", type=account_of, default=MAIN, help=text)
+        add_account(each)
         add_json(each)
 
 
@@ -292,8 +290,7 @@ def _remove(of: services.Services, options: Options) -> int:
     of.delete(*_who(options))
     words = f"{found.name} is removed: nothing more is sent to {receiver}"
     members = {"account": options.account, "service": found.name, "removed": True}
-    tell(members, words, as_json=options.json)
-    return Exit.DONE
+    return tell(members, words, as_json=options.json)
 
 
 def _rotate(of: services.Services, options: Options) -> int:
@@ -305,8 +302,7 @@ def _rotate(of: services.Services, options: Options) -> int:
 def _test(of: services.Services, options: Options) -> int:
     put = of.test(*_who(options))
     words = f"on its way; `{PROGRAM} delivery show {put.id}` tells what came of it"
-    tell({"service": options.name, "delivery": put.id}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"service": options.name, "delivery": put.id}, words, as_json=options.json)
 
 
 def _key(options: Options) -> int:
@@ -354,8 +350,7 @@ def _say_secret(of: services.Services, made: Made, words: str, options: Options)
 
 
 def _say_changed(of: services.Services, made: Made, words: str, options: Options) -> int:
-    tell(_members(of, made.service), f"{made.service.name} {words}", as_json=options.json)
-    return Exit.DONE
+    return tell(_members(of, made.service), f"{made.service.name} {words}", as_json=options.json)
 
 
 def _members(of: services.Services, service: Service) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from service.console.arguments import (
     Options,
     Parser,
     UsageError,
-    account_of,
+    add_account,
     add_json,
     named,
 )
@@ -25,7 +25,7 @@ from service.operator import catalogue, dead, look
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import slug_of
 from tracking.operation import State
-from tracking.request import FIELDS_PREFIX, MAIN, operation_id
+from tracking.request import FIELDS_PREFIX, operation_id
 
 LISTED_MOST = 20
 """Requests that are listed for people."""
@@ -38,8 +38,7 @@ def show_arguments(parser: Parser) -> None:
     parser.add_argument("number", type=named, nargs="?", metavar="NUMBER", help=text)
     text = "show one request instead, by its id: as it was put with, or as SLUG NUMBER lists it"
     parser.add_argument("--id", type=named, help=text)
-    text = "whose parcel or request; default: main"
-    parser.add_argument("--account", type=account_of, default=MAIN, metavar="NAME", help=text)
+    add_account(parser, "whose parcel or request")
     add_json(parser)
 
 

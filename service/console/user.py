@@ -14,13 +14,13 @@ from service.console.arguments import (
     Parser,
     UsageError,
     account_of,
+    add_account,
     add_actions,
     add_json,
     add_yes,
 )
 from service.console.output import agreed, moment, note, say, say_json, table, tell
 from service.operator import audit, connections, invitations, users
-from tracking.request import MAIN
 
 ROLES = ("viewer", "member", "owner")
 
@@ -59,8 +59,7 @@ def user_arguments(parser: Parser) -> None:
 
 
 def _add_what_they_become(parser: Parser) -> None:
-    text = "the account, which is there; default: main"
-    parser.add_argument("--account", type=account_of, default=MAIN, metavar="ACCOUNT", help=text)
+    add_account(parser, "the account, which is there")
     text = (
         "viewer reads; member also puts and cancels; owner also keeps services, keys and users, "
         "and an owner of main everything; default: viewer"
@@ -105,8 +104,7 @@ def _invite(options: Options, config: schema.Config, stores: connections.Collect
     if options.mail:
         invitations.mail_link(stores, config, invitations.Purpose.INVITE, email, token)
         words = f"an invitation goes to {email} by mail, as soon as a worker runs"
-        tell({"email": email, "mailed": True}, words, as_json=options.json)
-        return Exit.DONE
+        return tell({"email": email, "mailed": True}, words, as_json=options.json)
     link = invitations.address_of(config, token)
     return _show(link, f"for {email}; it works once, for 24 hours", options)
 
@@ -114,8 +112,7 @@ def _invite(options: Options, config: schema.Config, stores: connections.Collect
 def _role(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     email, role = users.email_of(options.email), users.Role(options.role)
     users.set_role(stores, audit.Operator(), email, role)
-    tell({"email": email, "role": role}, f"{email} is {role} now", as_json=options.json)
-    return Exit.DONE
+    return tell({"email": email, "role": role}, f"{email} is {role} now", as_json=options.json)
 
 
 def _remove(options: Options, _: schema.Config, stores: connections.Collections) -> int:
@@ -123,16 +120,14 @@ def _remove(options: Options, _: schema.Config, stores: connections.Collections)
     if users.find_user(stores, email) and not agreed(f"Remove {email}?", yes=options.yes):
         return Exit.NEGATIVE
     users.remove_user(stores, audit.Operator(), email)
-    tell({"email": email, "removed": True}, f"{email} is removed", as_json=options.json)
-    return Exit.DONE
+    return tell({"email": email, "removed": True}, f"{email} is removed", as_json=options.json)
 
 
 def _sign_out(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     email = users.email_of(options.email)
     users.sign_out(stores, audit.Operator(), email)
     words = f"all sessions of {email} have ended"
-    tell({"email": email, "signed_out": True}, words, as_json=options.json)
-    return Exit.DONE
+    return tell({"email": email, "signed_out": True}, words, as_json=options.json)
 
 
 def _password(options: Options, config: schema.Config, stores: connections.Collections) -> int:

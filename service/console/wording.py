@@ -8,7 +8,7 @@ from typing import Any
 
 from service import PROGRAM
 from service.console.output import moment, span
-from service.operator.attention import NO_CREDENTIALS, NOBODY_LIVES, cause, note
+from service.operator.attention import NO_CREDENTIALS, NOBODY_LIVES, STOPPED, note, why_bound
 from service.operator.look import LineSnapshot, LiveWorker, Place
 from tracking.operation import State
 
@@ -17,11 +17,9 @@ NOBODY = f"{NOBODY_LIVES}. Start one with `{PROGRAM}`, or look into its log"
 RESUME = f"`{PROGRAM} resume {{}}`"
 CREDENTIALS = f"`{PROGRAM} doctor` names them; set them, then restart the workers"
 """What helps where credentials are missing: after `resume` alone the next call stops it again."""
-# `stands` says the rest.
-_BROKEN = f"a key of it in Redis is broken: `{PROGRAM} check` names it"
-_WORDS = {"no_worker": NOBODY, "broken": _BROKEN} | dict.fromkeys(
-    ("", "queue", "retry", "running"), ""
-)
+
+_NO_END = frozenset({"broken", "concurrency", "rate"})
+"""What binds until something else happens, or for less than a second."""
 
 
 def summary(operation: Mapping[str, Any]) -> str:
@@ -68,24 +66,12 @@ def fullness(view: LineSnapshot) -> str:
 
 def reason(view: LineSnapshot) -> str:
     """Say why the requests of a courier wait; "" when nothing keeps them."""
-    if view.bound_by in _WORDS:
-        return _WORDS[view.bound_by]
-    match view.bound_by:
-        case "filling":
-            found = f"those who wait are to have one call together{_until(view)}"
-        case "account_quota":
-            found = f"the accounts of those who wait have no call left today{_until(view)}"
-        case "quiet":
-            found = f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
-        case "paused" | "probing":
-            found = f"paused {cause(view)}{_until(view)}; {_help(view)}"
-        case "concurrency":
-            found = f"{view.concurrent} calls at once are allowed and run"
-        case "rate":
-            found = f"{view.per_second} calls a second are allowed"
-        case _:
-            found = f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
-    return found
+    if view.bound_by == "no_worker":
+        return NOBODY
+    words = why_bound(view)
+    if view.bound_by in STOPPED:
+        return f"{words}{_until(view)}; {_help(view)}"
+    return words if not words or view.bound_by in _NO_END else f"{words}{_until(view)}"
 
 
 def _help(view: LineSnapshot) -> str:

@@ -15,7 +15,7 @@ from service.config.schema import Config, together_for
 from service.http.callers import Callers
 from service.http.exchange import About, Route, answer, malformed
 from service.http.reading import MOMENT, parameters_of, read_query
-from service.operator.catalogue import Catalogue, Sign
+from service.operator.catalogue import Catalogue
 from service.operator.connections import Collections, in_thread
 from service.operator.keys import Scope
 from service.operator.trials import Trial, trials_in
@@ -85,10 +85,9 @@ class CouriersRoutes:
             every = [self._shown(slug, tried.get(slug)) for slug in self._catalogue.slugs]
             return answer(Couriers(every))
         try:
-            found = self._catalogue.candidates(wanted.number)
+            served = self._catalogue.candidates(wanted.number, served=True)
         except MalformedJob as error:
             raise malformed(error, HTTPStatus.BAD_REQUEST) from error
-        served = [each for each in found if each.sign is not Sign.NO_MODULE]
         shown = [self._shown(each.slug, tried.get(each.slug), why=each.meaning) for each in served]
         return answer(Couriers(shown))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -33,20 +32,18 @@ from service.operator.deliveries import (
     DeliveryState,
     EventName,
     Which,
-    cancel,
     deliveries_of,
     members,
     names_of_services,
-    resend,
-    resend_all,
     show,
 )
+from service.operator.delivery_acts import Acted, cancel, cancel_all, resend, resend_all
 from service.operator.keys import Scope
 from service.operator.services import Services, UnknownService
 from tracking.request import Account
 
 PAGE_MOST = 200
-RESENT_MOST = 20_000
+ACTED_MOST = 20_000
 """Of one request, as far as they are done within ACT_SECONDS."""
 
 ACT_SECONDS = 20.0
@@ -93,6 +90,10 @@ class ResentDeliveries(MeantDeliveries):
     all: Annotated[bool, Meta(description="true for all of the account, and then by itself")] = (
         False
     )
+
+
+class CancelledDeliveries(ResentDeliveries):
+    """Which deliveries are sent no more; without `state` those that are open or held."""
 
 
 class DeliveryNow(msgspec.Struct, kw_only=True):
@@ -142,7 +143,7 @@ class DeliveryPage(msgspec.Struct):
 
 
 class NotResent(msgspec.Struct):
-    """A delivery that is not sent again, and why."""
+    """A delivery that is not sent again, or not cancelled, and why."""
 
     id: str
     detail: str
@@ -157,7 +158,17 @@ class ResentNow(msgspec.Struct):
     cursor: str | None
 
 
-_Act = Callable[[Operator, Account, str], Delivery]
+class CancelledNow(msgspec.Struct):
+    """How many are cancelled now. With `cursor` the next ones are asked for, null: none are."""
+
+    cancelled: int
+    failed: int
+    failures: list[NotResent]
+    cursor: str | None
+
+
+_Act = Callable[[Services, Operator, Account, str], Delivery]
+_ActOnAll = Callable[[Services, Operator, Which, float, int], Acted]
 
 
 class DeliveryRoutes:
@@ -173,6 +184,7 @@ class DeliveryRoutes:
         return [
             Route("GET", "/v1/deliveries", self.listed, _LIST),
             Route("POST", "/v1/deliveries/resend", self.resend_all, _RESEND_ALL),
+            Route("POST", "/v1/deliveries/cancel", self.cancel_all, _CANCEL_ALL),
             Route("GET", "/v1/deliveries/{id}", self.one, _ONE),
             Route("POST", "/v1/deliveries/{id}/resend", self.resend, _RESEND),
             Route("POST", "/v1/deliveries/{id}/cancel", self.cancel, _CANCEL),
@@ -197,30 +209,39 @@ class DeliveryRoutes:
 
     async def resend(self, request: web.Request) -> web.Response:
         """Have one sent now. Raises Problem, StoreError."""
-        return await self._act(request, partial(resend, self._services), HTTPStatus.ACCEPTED)
+        return await self._act(request, resend, HTTPStatus.ACCEPTED)
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Have one never sent again. Raises Problem, StoreError."""
-        return await self._act(request, partial(cancel, self._stores), HTTPStatus.OK)
+        return await self._act(request, cancel, HTTPStatus.OK)
 
     async def resend_all(self, request: web.Request) -> web.Response:
         """Have those sent now that are meant, the oldest first. Raises Problem, StoreError."""
+        return answer(ResentNow(*await self._act_on_all(request, ResentDeliveries, resend_all)))
+
+    async def cancel_all(self, request: web.Request) -> web.Response:
+        """Have those never sent again that are meant. Raises Problem, StoreError."""
+        acted = await self._act_on_all(request, CancelledDeliveries, cancel_all)
+        return answer(CancelledNow(*acted))
+
+    async def _act_on_all(
+        self, request: web.Request, body: type[ResentDeliveries], act: _ActOnAll
+    ) -> tuple[int, int, list[NotResent], str | None]:
         who = owner_of(self._callers, request, Scope.HOOKS)
-        chosen, status = await read_body(request, ResentDeliveries), HTTPStatus.UNPROCESSABLE_ENTITY
+        chosen, status = await read_body(request, body), HTTPStatus.UNPROCESSABLE_ENTITY
         given = (chosen.service, chosen.state, chosen.event, chosen.parcel)
         if any((*given, chosen.since, chosen.until)) == chosen.all:
             why = "say which: service, state, event, parcel, since or until, or all=true by itself"
             raise Problem(status, why, parameter="all")
         which = await self._which(who.account, chosen, status)
-        bounds = (ACT_SECONDS, RESENT_MOST)
-        came = await in_thread(resend_all, self._services, who, which, *bounds)
+        came = await in_thread(act, self._services, who, which, ACT_SECONDS, ACTED_MOST)
         cursor = None if came.behind is None else cursor_of(*came.behind)
         failures = [NotResent(*each) for each in came.failures.items()]
-        return answer(ResentNow(came.done, came.failed, failures, cursor))
+        return came.done, came.failed, failures, cursor
 
     async def _act(self, request: web.Request, act: _Act, status: HTTPStatus) -> web.Response:
         who = owner_of(self._callers, request, Scope.HOOKS)
-        done = await in_thread(act, who, who.account, request.match_info["id"])
+        done = await in_thread(act, self._services, who, who.account, request.match_info["id"])
         return answer(
             _now_of(done, await in_thread(names_of_services, self._stores, [done])), status
         )
@@ -269,4 +290,10 @@ _RESEND_ALL = About(
     Scope.HOOKS,
     {200: ResentNow},
     body=ResentDeliveries,
+)
+_CANCEL_ALL = About(
+    "Send deliveries no more: those that are open or held.",
+    Scope.HOOKS,
+    {200: CancelledNow},
+    body=CancelledDeliveries,
 )

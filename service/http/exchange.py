@@ -93,7 +93,6 @@ Check = Callable[[web.Request], Awaitable[None]]
 Note = Callable[[web.Request, int, float], None]
 """Takes a request, the status of its answer and when it began, of `time.monotonic()`."""
 
-
 MISSING: web.AppKey[Handler] = web.AppKey("MISSING")
 """Shows people, where there are pages, that there is nothing at a path."""
 

@@ -54,7 +54,6 @@ _LENGTH: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _ONCE: Final = (hdrs.HOST, hdrs.CONTENT_LENGTH, hdrs.TRANSFER_ENCODING)
 """What says for whom a message is, or where it ends: two of it may be read in two ways."""
 
-
 Message = tuple[RawRequestMessage, StreamReader]
 """A head, and what gives its body."""
 

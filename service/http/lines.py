@@ -13,7 +13,7 @@ from msgspec import Meta
 from service.http.backend.operators import Operators
 from service.http.callers import Callers
 from service.http.exchange import About, Problem, Route, answer, malformed
-from service.http.reading import parameters_of, read_body, read_query
+from service.http.reading import courier_of, parameters_of, read_body, read_query
 from service.operator.catalogue import Catalogue
 from service.operator.keys import Scope
 from service.operator.limits import SETTABLE, check_together
@@ -22,7 +22,6 @@ from service.operator.look import line_members
 from service.operator.pause import LONGEST_SECONDS, SHORTEST_SECONDS, read_duration
 from service.operator.statistics import members, statistics_of
 from tracking.errors import MalformedJob
-from tracking.request import Slug
 
 _LASTS = Annotated[float, Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
 _WHY = Annotated[str, Meta(max_length=200)]
@@ -236,24 +235,24 @@ class LineRoutes:
     async def pause(self, request: web.Request) -> web.Response:
         """Let nobody call a courier. Raises Problem, StoreError."""
         who = self._callers.operator(request)
-        slug, wanted = self._courier(request), await read_body(request, Pause)
+        slug, wanted = courier_of(request, self._catalogue), await read_body(request, Pause)
         await self._operators.pause(who, slug, wanted.seconds, wanted.reason)
         return answer(Paused(slug, paused=True, seconds=wanted.seconds, reason=wanted.reason))
 
     async def resume(self, request: web.Request) -> web.Response:
         """Let a courier be called again. Raises Problem, StoreError."""
-        who, slug = self._callers.operator(request), self._courier(request)
+        who, slug = self._callers.operator(request), courier_of(request, self._catalogue)
         ended = await self._operators.resume(who, slug)
         return answer(WasPaused(slug, ended.by_hand, ended.why))
 
     async def limits(self, request: web.Request) -> web.Response:
         """Show a courier's limits. Raises Problem, StoreError."""
-        who, slug = self._callers.operator(request), self._courier(request)
+        who, slug = self._callers.operator(request), courier_of(request, self._catalogue)
         return answer(limits_members(await self._operators.limits(who, slug)))
 
     async def change_limits(self, request: web.Request) -> web.Response:
         """Set some of them, or let the file hold again. Raises Problem, StoreError."""
-        who, slug = self._callers.operator(request), self._courier(request)
+        who, slug = self._callers.operator(request), courier_of(request, self._catalogue)
         wishes: dict[str, int | None] | list[str] = []
         if request.method == "PATCH":
             wanted = await read_body(request, NewLimits)
@@ -279,12 +278,6 @@ class LineRoutes:
         except ValueError as error:
             raise Problem(HTTPStatus.BAD_REQUEST, f"last: {error}", parameter="last") from error
         return answer(members(await statistics_of(self._operators.config, slug, seconds)))
-
-    def _courier(self, request: web.Request) -> Slug:
-        try:
-            return self._catalogue.resolve(request.match_info["slug"])[0]
-        except MalformedJob as error:
-            raise malformed(error, HTTPStatus.NOT_FOUND) from error
 
 
 _LINES = About(

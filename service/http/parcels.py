@@ -24,6 +24,7 @@ from service.http.reading import (
     TIME,
     in_utc,
     parameters_of,
+    parcel_of,
     place_of,
     read_query,
     seconds_of,
@@ -37,7 +38,7 @@ from service.operator.stored import fields_in, shown
 from tracking.checkpoint import Tag
 from tracking.errors import MalformedJob
 from tracking.operation import State
-from tracking.request import Account, Number, Slug, account_and_id
+from tracking.request import Account, Slug, account_and_id
 
 
 class StoredCheckpoint(TypedDict):
@@ -56,6 +57,7 @@ class StoredCheckpoint(TypedDict):
     tag: Tag
     subtag: str
     raw_tag: Annotated[str | None, Meta(description="the courier's own code")]
+    recorded_at: NotRequired[Annotated[MOMENT, Meta(description="when it was first told here")]]
 
 
 class StoredError(TypedDict):
@@ -260,7 +262,7 @@ class ParcelRoutes:
     async def history(self, request: web.Request) -> web.Response:
         """List the operations of a parcel, the newest first. Raises Problem, StoreError."""
         account = self._held.callers.account(request, Scope.READ)
-        found = await self._operations.of_parcel(*self._parcel(request), account)
+        found = await self._operations.of_parcel(*parcel_of(request, self._catalogue), account)
         if not found:
             raise _unknown()
         return answer(History([told(each) for each in found]))
@@ -275,7 +277,7 @@ class ParcelRoutes:
         if age is None and seconds is not None:
             why = "wait goes with max_age: it is the request for a younger answer that is awaited"
             raise Problem(HTTPStatus.BAD_REQUEST, why)
-        slug, number = self._parcel(request)
+        slug, number = parcel_of(request, self._catalogue)
         document = await self._operations.stored.tracking(slug, number, account)
         if document and (age is None or _seconds_old(document) <= age):
             return answer(_shown(document))
@@ -303,17 +305,9 @@ class ParcelRoutes:
         try:
             put = job_of(payload | fields_in(document), self._catalogue, account, traced)
         except MalformedJob as error:
-            why = error.detail
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, why, reason=error.reason) from error
+            raise malformed(error, HTTPStatus.UNPROCESSABLE_ENTITY) from error
         await self._door.take([put])
         return put
-
-    def _parcel(self, request: web.Request) -> tuple[Slug, Number]:
-        named = request.match_info
-        try:
-            return self._catalogue.parcel(named["slug"], named["number"])
-        except MalformedJob as error:
-            raise malformed(error, HTTPStatus.NOT_FOUND) from error
 
 
 def _unknown() -> Problem:

@@ -22,8 +22,10 @@ from msgspec.structs import fields
 
 from service.http.backend.operators import read_behind
 from service.http.exchange import BODY_MOST, JSON, Parameter, Problem, malformed
+from service.operator.catalogue import Catalogue
 from service.operator.put import read_posted
 from tracking.errors import MalformedJob
+from tracking.request import Number, Slug
 
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
@@ -65,6 +67,23 @@ async def body_of(request: web.Request) -> bytes:
         raise web.HTTPRequestEntityTooLarge(most, len(body))
     request[_BODY] = body
     return body
+
+
+def parcel_of(request: web.Request, catalogue: Catalogue) -> tuple[Slug, Number]:
+    """Read which parcel a path is about. Raises Problem."""
+    named = request.match_info
+    try:
+        return catalogue.parcel(named["slug"], named["number"])
+    except MalformedJob as error:
+        raise malformed(error, HTTPStatus.NOT_FOUND) from error
+
+
+def courier_of(request: web.Request, catalogue: Catalogue) -> Slug:
+    """Read which courier a path is about. Raises Problem."""
+    try:
+        return catalogue.resolve(request.match_info["slug"])[0]
+    except MalformedJob as error:
+        raise malformed(error, HTTPStatus.NOT_FOUND) from error
 
 
 def json_of(body: bytes) -> object:

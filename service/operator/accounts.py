@@ -355,7 +355,8 @@ def _add_key(
 
 def _working(stores: Collections, who: Operator, prefix: str) -> Key:
     """Find a key that works: of the account of who asks, or any for `main`. Raises NotDone."""
-    found = stores.keys.find_one({"_id": prefix})
+    # What seals ids and proofs stands there, too, and is no account's.
+    found = stores.keys.find_one({"_id": prefix, "account": {"$exists": True}})
     if found and who.account not in {MAIN, found["account"]}:
         found = None
     for key in read_key(found) if found else ():

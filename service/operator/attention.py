@@ -28,6 +28,17 @@ _PAUSES = {
     "request_refused": "it calls the requests malformed",
 }
 STOPPED = frozenset({"paused", "probing"})
+_SAID = frozenset({"", "queue", "retry", "running"})
+_BINDS = {
+    "no_worker": "no worker lives",
+    "broken": f"a key of it in Redis is broken: `{PROGRAM} check` names it",
+    "not_configured": "it is not configured any more",
+    "filling": "those who wait are to have one call together",
+    "account_quota": "the accounts of those who wait have no call left today",
+    "quiet": "Redis lost its state, or another one took over: nobody calls",
+    "concurrency": "{view.concurrent} calls at once are allowed and run",
+    "rate": "{view.per_second} calls a second are allowed",
+}
 
 BEHIND_SECONDS = 600.0
 """Re-checks that are due for longer than that fall behind: planners look every few seconds."""
@@ -49,6 +60,16 @@ def cause(view: LineSnapshot) -> str:
     if view.paused_why == BY_HAND:
         return f"by hand{note(view)}"
     return f"because {_PAUSES.get(view.paused_why, view.paused_why)}"
+
+
+def why_bound(view: LineSnapshot) -> str:
+    """Say what keeps the requests of a line; "" where nothing does, or it is said elsewhere."""
+    by = view.bound_by
+    if by in STOPPED:
+        return f"paused {cause(view)}"
+    if by in _BINDS or by in _SAID:
+        return _BINDS.get(by, "").format(view=view)
+    return f"the quota {by.replace('_', ' ')} is used up"
 
 
 def note(view: LineSnapshot) -> str:

@@ -41,13 +41,17 @@ class Catalogue:
         found, keep = self.resolve(slug)
         return found, parse_number(number, keep)
 
-    def candidates(self, number: str) -> list[Candidate]:
-        """List the couriers that may have a number, the likeliest first. Raises MalformedJob."""
-        return list(detect(number, self.registry))
+    def candidates(self, number: str, *, served: bool = False) -> list[Candidate]:
+        """List the couriers that may have a number, the likeliest first; `served`: have a module.
+
+        Raises MalformedJob.
+        """
+        found = detect(number, self.registry)
+        return [each for each in found if not served or each.sign is not Sign.NO_MODULE]
 
     def likeliest(self, number: str) -> Slug:
         """Find the one courier that has such numbers. Raises MalformedJob with all that may."""
-        served = [each for each in self.candidates(number) if each.sign is not Sign.NO_MODULE]
+        served = self.candidates(number, served=True)
         first = served[0] if served else None
         alone = first is not None and all(each.rank > first.rank for each in served[1:])
         if first and alone and first.sign in {Sign.CHECKED, Sign.FORM}:

@@ -6,7 +6,15 @@ import asyncio
 import contextlib
 import datetime as dt
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +78,7 @@ class Left:
 
 async def follow(
     requests: Sequence[Sendable], config: Config, patience: float
-) -> AsyncIterator[End | Binding | Left]:
+) -> AsyncGenerator[End | Binding | Left]:
     """Give each request's End as it comes; after `patience` seconds each other one is Left.
 
     Raises LimitsDown.

@@ -22,7 +22,7 @@ from service.config.domain import rules_for
 from service.config.schema import LEASE_MOST_SECONDS, Config
 from service.operator.connections import Collections, collections_of, redis_of
 from service.operator.dead import Document, delete_dead
-from service.operator.deliveries import stop_all
+from service.operator.delivery_acts import stop_all
 from service.operator.producer import Producer
 from service.worker.deliveries.delivery import Delivery, delivery_in, document_of
 from service.worker.deliveries.purging import delete_parts

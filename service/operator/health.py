@@ -200,7 +200,11 @@ def away(findings: Sequence[Finding]) -> bool:
 
 
 def courier_health(
-    config: Config, catalogue: Catalogue, slug: Slug, own: Mapping[str, Any] | None = None
+    config: Config,
+    catalogue: Catalogue,
+    slug: Slug,
+    own: Mapping[str, Any] | None = None,
+    tried: Trial | None = None,
 ) -> CourierHealth:
     """Compare what a courier needs with what is set for it; `own`: limits set over the file."""
     courier = catalogue.registry.courier(slug)
@@ -218,7 +222,7 @@ def courier_health(
     words += [f"{limits.per_day}/day from {limits.day_resets_at}"] if limits.per_day else []
     words += ["set over config.toml"] if own else []
     source = courier.CREDENTIALS_FROM
-    return CourierHealth(slug, missing, unused, source, ", ".join(words), courier.VERIFIED)
+    return CourierHealth(slug, missing, unused, source, ", ".join(words), courier.VERIFIED, tried)
 
 
 def credential_findings(couriers: Iterable[CourierHealth]) -> list[Finding]:

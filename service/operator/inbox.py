@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 from pymongo.errors import DuplicateKeyError
 
 from service.config.schema import Config
-from service.operator import deliveries
+from service.operator import deliveries, delivery_acts
 from service.operator.audit import Operator, recorded
 from service.operator.connections import Collections
-from service.operator.deliveries import TRIES, Delivery, EventName, UnknownDelivery, Which
+from service.operator.deliveries import Delivery, EventName, UnknownDelivery, Which
+from service.operator.delivery_acts import TRIES
 from service.operator.forget import until_sent
 from service.operator.producer import wake_fillers
 from service.operator.services import BadWish, Services
@@ -152,9 +153,9 @@ def _body_members(body: bytes) -> Mapping[str, str]:
 
 
 def resend(services: Services, who: Operator, account: Account, identity: str) -> Delivery:
-    """Have a relayed request sent now, as `deliveries.resend` does."""
+    """Have a relayed request sent now, as `delivery_acts.resend` does."""
     deliveries.one(services.stores, account, identity, EventName.RELAY_REQUEST)
-    return deliveries.resend(services, who, account, identity)
+    return delivery_acts.resend(services, who, account, identity)
 
 
 def edit(
@@ -167,11 +168,11 @@ def edit(
     stores, target = services.stores, {"account": account, "delivery": identity}
     with recorded(stores.audit, who, "inbox edit", target) as outcome:
         old = deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
-        if why := deliveries.refusals(stores, [old]).get(old.id):
+        if why := delivery_acts.refusals(stores, [old]).get(old.id):
             raise NotDone(why)
         kept = stores.events.find_one({"_id": old.event})
         if kept is None:
-            raise NotDone(deliveries.GONE)
+            raise NotDone(delivery_acts.GONE)
         name = new_request_id()
         if wished.key:
             parts = f"{account}\n{identity}\n{wished.key}".encode()
@@ -239,7 +240,7 @@ def delete(
     with recorded(stores.audit, who, "inbox delete", target):
         for _ in range(TRIES):
             delivery = deliveries.one(stores, account, identity, EventName.RELAY_REQUEST)
-            deliveries.stop_all(stores, {"_id": identity}, DELETED)
+            delivery_acts.stop_all(stores, {"_id": identity}, DELETED)
             until_sent(config, [delivery])
             over = {"_id": identity, "state": {"$in": [*map(str, FINAL)]}}
             found = stores.deliveries.find_one(over)

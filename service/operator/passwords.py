@@ -33,7 +33,6 @@ AT_ONCE = 2
 WAIT_MOST = 50
 """Looks that wait for their turn, or run: some five seconds. More are refused."""
 
-
 SOON_SECONDS = 5.0
 
 

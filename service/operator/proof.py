@@ -66,6 +66,11 @@ class Proof:
         return sum(each.broken for each in self.measured.lines.values())
 
     @property
+    def judged(self) -> bool:
+        """Whether any call was measured, and any time in which violations count."""
+        return bool(self.measured.lines and self.measured.judged_seconds)
+
+    @property
     def kept(self) -> bool:
         """Whether every limit was kept and every operation is there."""
         return not self.violations and not self.balance.missing

@@ -2,6 +2,8 @@
 
 They stand in MongoDB. Doors learn them with their keys; workers hear of a new one as of a changed
 limit: Redis refuses who goes by older ones. So the calls of a day are counted exactly, at once.
+What waited for the end of the day goes on: requests within seconds, re-checks with the next look
+for those that are due (upkeep/recheck.py).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from service.worker.results.account_quotas import (
     count_followed,
     read_quotas,
 )
+from service.worker.results.document import stored_now
 from service.worker.results.limit_changes import note_change
+from service.worker.results.queries import call_in_checks
 from tracking.errors import LimitsBroken, LimitsDown, NotDone
 from tracking.request import MAIN, Account
 
@@ -110,6 +114,7 @@ def set_quotas(
         if Quota.CALLS in wishes:
             revision = note_change(stores.limits)
             asyncio.run(_announce(config, name, calls_of(read_quotas(stores.accounts)), revision))
+            call_in_checks(stores.tracking, name, _day_ends(), stored_now())
 
 
 async def _announce(

@@ -32,7 +32,6 @@ Wishes: TypeAlias = Mapping[str, object]
 _LIST_MOST = Meta(max_length=200)
 _SOME = Annotated[int, Meta(ge=1, le=1_000)]
 
-
 ANSWER_MOST = 1_024
 """Bytes of the answer that a sender gets."""
 

@@ -10,6 +10,7 @@ member     is
 `made_at`
 `ended_at` when the user was removed, else null; it goes 30 days later, and anybody may add the same
            e-mail before
+`going_at` of an owner who is about to be none: since when (_step_down)
 ========== ======================================================================================
 """
 
@@ -31,8 +32,12 @@ from service.operator.connections import Collections
 from service.operator.keys import Scope
 from service.operator.passwords import hash_password, insist_on_strength, is_password
 from service.worker.results.database import Document
+from service.worker.results.document import stored_now
 from tracking.errors import NotDone
 from tracking.request import MAIN, Account
+
+GOING_MOST = dt.timedelta(minutes=1)
+"""To let an owner go takes some milliseconds: what lasts longer somebody began who is gone."""
 
 
 class Role(StrEnum):
@@ -119,23 +124,24 @@ def add_user(stores: Collections, who: Operator, user: User, password: str | Non
         try:
             insist_on(stores, user.account)
         except NotDone:
-            _end(stores, user.email)
+            stores.users.update_one({"_id": user.email, "ended_at": None}, {"$set": _ended()})
             raise
 
 
 def set_role(stores: Collections, who: Operator, email: str, role: Role) -> None:
     """Give a user another role. Raises NotDone."""
     with _acting(stores, who, "user role", email, role=role.value):
-        if role is not Role.OWNER:
-            _insist_on_another_owner(stores, email)
-        stores.users.update_one({"_id": email, "ended_at": None}, {"$set": {"role": role.value}})
+        if role is Role.OWNER:
+            there = {"_id": email, "ended_at": None}
+            stores.users.update_one(there, {"$set": {"role": role.value}})
+        else:
+            _step_down(stores, email, {"role": role.value})
 
 
 def remove_user(stores: Collections, who: Operator, email: str) -> None:
     """Remove a user and end the sessions. Raises NotDone."""
     with _acting(stores, who, "user remove", email):
-        _insist_on_another_owner(stores, email)
-        _end(stores, email)
+        _step_down(stores, email, _ended())
 
 
 def sign_out(stores: Collections, who: Operator, email: str) -> None:
@@ -181,16 +187,35 @@ def _acting(
         yield
 
 
-def _insist_on_another_owner(stores: Collections, email: str) -> None:
-    """Raises NotDone where the account would be left without an owner."""
-    user = find_user(stores, email)
-    if user is None or user.role is not Role.OWNER:
-        return
-    owners = {"account": user.account, "role": Role.OWNER.value, "ended_at": None}
-    if stores.users.count_documents(owners, limit=2) < 2:  # noqa: PLR2004 - the user and another
-        raise NotDone(f"{email} is the only owner of {user.account}: make another one first")
+def _step_down(stores: Collections, email: str, change: Document) -> None:
+    """Change a user who is no owner from then on. Raises NotDone where no owner would be left.
+
+    An owner who is about to go is marked before the others are counted, and is not among these: of
+    two who let each other go at the same instant at most one goes.
+    """
+    found = stores.users.find_one({"_id": email, "ended_at": None}) or {"role": None}
+    there = {"_id": email, "ended_at": None, "role": found["role"]}
+    now = stored_now()
+    if found["role"] == Role.OWNER:
+        there["going_at"] = now
+        _mark(stores, email, found["account"], now)
+    done = stores.users.update_one(there, {"$set": change, "$unset": {"going_at": ""}})
+    if not done.matched_count:
+        raise NotDone(f"somebody else changes {email} at this moment: try again")
 
 
-def _end(stores: Collections, email: str) -> None:
-    ended = {"ended_at": dt.datetime.now(dt.UTC), "password": None, "stamp": make_stamp()}
-    stores.users.update_one({"_id": email, "ended_at": None}, {"$set": ended})
+def _mark(stores: Collections, email: str, account: str, now: dt.datetime) -> None:
+    """Mark an owner who is about to go. Raises NotDone where no other one stays."""
+    owners: Document = {"account": account, "role": Role.OWNER.value, "ended_at": None}
+    forgotten = {"going_at": {"$lt": now - GOING_MOST}}
+    stores.users.update_many(owners | forgotten, {"$unset": {"going_at": ""}})
+    stores.users.update_one(owners | {"_id": email}, {"$set": {"going_at": now}})
+    others = owners | {"_id": {"$ne": email}, "going_at": None}
+    if not stores.users.count_documents(others, limit=1):
+        own = {"_id": email, "going_at": now}
+        stores.users.update_one(own, {"$unset": {"going_at": ""}})
+        raise NotDone(f"{email} is the only owner of {account}: make another one first")
+
+
+def _ended() -> Document:
+    return {"ended_at": dt.datetime.now(dt.UTC), "password": None, "stamp": make_stamp()}

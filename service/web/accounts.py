@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from aiohttp import web
 
@@ -13,12 +12,11 @@ from service.config.schema import Config
 from service.http.exchange import Problem
 from service.operator.accounts import KeptAccount, accounts, add_account, find_account
 from service.operator.connections import Collections, in_thread
-from service.operator.quotas import Quota, quotas_of, set_quotas
+from service.operator.quotas import Quota, Uses, quotas_of, set_quotas
 from service.operator.users import users
 from service.web.board import Board
-from service.web.entrance import fields_of
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import Visitor
+from service.web.frame import NOTHING, Answer, Page, see_other, view
+from service.web.visitors import Visitor, fields_of, number_in
 from tracking.errors import NotDone
 from tracking.request import Account, parse_account
 
@@ -28,8 +26,7 @@ DIGITS_MOST = 10
 class AccountPages:
     """The pages of accounts."""
 
-    def __init__(self, frame: Frame, board: Board) -> None:
-        self._frame = frame
+    def __init__(self, board: Board) -> None:
         self._config = board.operators.config
         self._stores = board.stores
 
@@ -42,34 +39,27 @@ class AccountPages:
             Page("POST", "/accounts/{name}/quotas", self.set_quotas, operators=True),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """List all accounts. Raises StoreError."""
-        return await self._page(request, visitor, {})
-
-    async def add(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def add(self, request: web.Request, visitor: Visitor) -> Answer:
         """Add an account. Raises StoreError."""
         name = (await fields_of(request))["name"].strip()
         try:
             account = parse_account(name)
             await in_thread(add_account, self._stores, account, visitor.operator)
         except (NotDone, ValueError) as error:
-            return await self._page(request, visitor, {"name": f"{error}"}, name)
-        return see_other("/accounts", done=f"the account {name} is added: invite its first owner")
+            return await self.show(request, visitor, {"name": f"{error}"}, name)
+        return see_other("/accounts", done=f"The account {name} is added: invite its first owner.")
 
-    async def show_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """Show an account and its quotas. Raises Problem, StoreError."""
-        return await self._one(request, visitor)
-
-    async def set_quotas(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def set_quotas(self, request: web.Request, visitor: Visitor) -> Answer:
         """Set those quotas that were changed in the form. Raises Problem, StoreError."""
         name, form = await self._named(request), await fields_of(request)
         now = (await in_thread(quotas_of, self._config, self._stores, [name]))[name]
         wishes, wrong = dict[Quota, int | None](), dict[str, str]()
         for quota in Quota:
+            typed = form[quota].strip().replace(",", "")
             try:
-                most = _number(form[quota])
-            except ValueError as error:
-                wrong[quota] = f"{error}"
+                most = number_in(typed, DIGITS_MOST) if typed else None
+            except ValueError:
+                wrong[quota] = "write a number, or nothing for any number"
             else:
                 wishes |= {quota: most} if most != now[quota].allowed else {}
         try:
@@ -79,8 +69,8 @@ class AccountPages:
         except NotDone as error:
             wrong = dict.fromkeys(wishes, f"{error}")
         if wrong:
-            return await self._one(request, visitor, wrong, form)
-        return see_other(f"/accounts/{name}", done=f"the quotas of {name} are set")
+            return await self.show_one(request, visitor, wrong, form)
+        return see_other(f"/accounts/{name}", done=f"The quotas of {name} are set.")
 
     async def _named(self, request: web.Request) -> Account:
         """Read which account a page is about. Raises Problem."""
@@ -90,51 +80,35 @@ class AccountPages:
         except (NotDone, ValueError) as error:
             raise Problem(HTTPStatus.NOT_FOUND, f"{error}") from error
 
-    async def _one(
+    async def show_one(
         self,
         request: web.Request,
-        visitor: Visitor,
-        wrong: Mapping[str, str] | None = None,
-        given: Mapping[str, str] | None = None,
-    ) -> web.StreamResponse:
+        _: Visitor,
+        wrong: Mapping[str, str] = NOTHING,
+        given: Mapping[str, str] = NOTHING,
+    ) -> Answer:
+        """Show an account and its quotas. Raises Problem, StoreError."""
         name = await self._named(request)
         uses = (await in_thread(quotas_of, self._config, self._stores, [name]))[name]
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "operators/account.html",
-            HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
             account=await in_thread(find_account, self._stores, name),
             people=await in_thread(users, self._stores, name),
             uses=uses,
-            wrong=wrong or {},
-            given=given or {},
-        )
-
-    async def _page(
-        self, request: web.Request, visitor: Visitor, wrong: Mapping[str, str], name: str = ""
-    ) -> web.StreamResponse:
-        return self._frame.render(
-            request,
-            visitor,
-            "operators/accounts.html",
-            HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
             wrong=wrong,
-            name=name,
-            **await in_thread(_accounts, self._config, self._stores),
+            given=given,
         )
 
+    async def show(
+        self, _: web.Request, __: Visitor, wrong: Mapping[str, str] = NOTHING, name: str = ""
+    ) -> Answer:
+        """List all accounts. Raises StoreError."""
+        found = await in_thread(_accounts, self._config, self._stores)
+        return view("operators/accounts.html", wrong=wrong, name=name, accounts=found)
 
-def _accounts(config: Config, stores: Collections) -> dict[str, Any]:
+
+def _accounts(config: Config, stores: Collections) -> list[tuple[KeptAccount, int, Uses]]:
     found: list[KeptAccount] = accounts(stores)
     people = Counter(each.account for each in users(stores))
     uses = quotas_of(config, stores, [each.name for each in found])
-    return {"accounts": [(each, people[each.name], uses[each.name]) for each in found]}
-
-
-def _number(text: str) -> int | None:
-    """Read how many a form allows; "" is any number. Raises ValueError."""
-    digits = text.strip().replace(",", "")
-    if digits and not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MOST):
-        raise ValueError("write a number, or nothing for any number")
-    return int(digits) if digits else None
+    return [(each, people[each.name], uses[each.name]) for each in found]

@@ -6,10 +6,8 @@ A page that shows what another one asked a moment ago shows the same.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
 
 from service.config.schema import Config
 from service.http.serve import Backing
@@ -21,6 +19,7 @@ from service.operator.parcels import Counts, Today, counts_of, today_of
 from service.operator.producer import Producer
 from service.operator.quotas import Uses, quotas_of
 from service.operator.statistics import Statistics, call_rates, statistics_in
+from service.web.visitors import Kept
 from tracking.errors import StoreError
 from tracking.request import Account, Slug
 
@@ -44,34 +43,6 @@ LASTS: Mapping[str, int] = {"hour": 3_600, "day": 86_400, "month": 30 * 86_400}
 PARCELS_SECONDS = 20.0
 """How long counts of an account's parcels serve: a million are counted in tenths of a second."""
 
-KEPT_MOST = 1_000
-
-T = TypeVar("T")
-
-
-class Kept:
-    """Answers, each kept for a while; who asks meanwhile waits for the one that is on its way."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._found: dict[Hashable, tuple[asyncio.Task[Any], float]] = {}
-
-    async def get(
-        self, name: Hashable, seconds: float, ask: Callable[[], Coroutine[Any, Any, T]]
-    ) -> T:
-        """Give what is kept, or ask. What `ask` raises is raised to all who wait, and not kept."""
-        task, until = self._found.get(name, (None, 0.0))
-        if task is None or until <= self._clock() or (task.done() and task.exception()):
-            if len(self._found) >= KEPT_MOST:
-                self._found.clear()
-            task = asyncio.create_task(ask())
-            self._found[name] = task, self._clock() + seconds
-        return cast("T", await asyncio.shield(task))
-
-    def forget(self, name: Hashable) -> None:
-        """Ask again: an act has changed what is kept."""
-        self._found.pop(name, None)
-
 
 class AccountBoard:
     """How accounts stand: their parcels and quotas. Its methods raise StoreError."""
@@ -81,14 +52,15 @@ class AccountBoard:
         self._stores = stores
         self._kept = Kept()
 
-    async def parcels(self, account: Account) -> tuple[Counts, Today]:
-        """Count an account's parcels. Raises Narrow."""
-        counting = partial(in_thread, counts_of, self._stores, account)
-        today = partial(in_thread, today_of, self._stores, account)
-        return await asyncio.gather(
-            self._kept.get(("parcels", account), PARCELS_SECONDS, counting),
-            self._kept.get(("today", account), PARCELS_SECONDS, today),
-        )
+    async def counts(self, account: Account) -> Counts:
+        """Count an account's parcels by tag. Raises Narrow."""
+        ask = partial(in_thread, counts_of, self._stores, account)
+        return await self._kept.get(("parcels", account), PARCELS_SECONDS, ask)
+
+    async def today(self, account: Account) -> Today:
+        """Count what an account's parcels did today. Raises Narrow."""
+        ask = partial(in_thread, today_of, self._stores, account)
+        return await self._kept.get(("today", account), PARCELS_SECONDS, ask)
 
     async def quotas(self, account: Account | None = None) -> Mapping[Account, Uses]:
         """Look at what is used of an account's quotas, or of those of all."""
@@ -114,7 +86,7 @@ class Board:
 
     def changed(self) -> None:
         """Look at lines again: somebody has just changed one."""
-        self._kept.forget("lines")
+        self._kept.forget()
 
     async def line(self, named: str) -> LineSnapshot:
         """Look at one line. Raises MalformedJob where there is none."""

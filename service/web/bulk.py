@@ -8,17 +8,37 @@ that somebody confirmed: what is shown by GET asks for nothing. Who leaves the p
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Mapping, Sequence
+from http import HTTPStatus
+from typing import Generic, NamedTuple, TypeVar
 
-from aiohttp import web
-
-from service.web.frame import Frame
-from service.web.visitors import Visitor
+from service.http.exchange import Problem
+from service.web.frame import View, view
 
 MOMENT_HINT = "write a day like 2026-05-04, or 2026-05-04T08:00 in UTC"
 
 _NUMBER_MOST = len("1000000000")
+
+
+T = TypeVar("T")
+
+
+class Meant(NamedTuple, Generic[T]):
+    """What is meant, as typed; `which` is None where a word of it is `wrong`."""
+
+    given: Mapping[str, str]
+    which: T | None
+    wrong: Mapping[str, str]
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """Those that are set."""
+        return {name: text for name, text in uncut(self.given).items() if text}
+
+    @property
+    def words(self) -> str:
+        """Say it."""
+        return ", ".join(f"{name} {text}" for name, text in self.filters.items()) or "all of them"
 
 
 class Failure(NamedTuple):
@@ -62,11 +82,17 @@ class SoFar(NamedTuple):
     cursor: str | None = None
 
 
-def show(
-    frame: Frame, request: web.Request, visitor: Visitor, bulk: Bulk, so_far: SoFar
-) -> web.Response:
-    """Render the page of an act."""
-    return frame.render(request, visitor, "bulk.html", bulk=bulk, so_far=so_far)
+def show(bulk: Bulk, so_far: SoFar) -> View:
+    """Show the page of an act."""
+    return view("bulk.html", bulk=bulk, so_far=so_far)
+
+
+def act_in(given: Mapping[str, str], acts: Container[str]) -> str:
+    """Read which act is asked for. Raises Problem."""
+    act = given.get("act", "")
+    if act not in acts:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"{act!r} is nothing that can be done with all")
+    return act
 
 
 def before(form: Mapping[str, str]) -> tuple[int, int]:

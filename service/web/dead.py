@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import NamedTuple
 
 from aiohttp import web
 
@@ -20,10 +19,9 @@ from service.operator.connections import in_thread
 from service.operator.dead import Document, count, shown
 from service.web import bulk
 from service.web.board import Board
-from service.web.bulk import Bulk, SoFar, uncut
-from service.web.entrance import fields_of
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import Visitor
+from service.web.bulk import Bulk, Meant, SoFar, act_in, uncut
+from service.web.frame import Answer, Page, see_other, view
+from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
 from tracking.errors import MalformedJob
 from tracking.request import parse_account
@@ -37,25 +35,10 @@ _BUTTONS = {"kick": "Put them again", "delete": "Delete them"}
 MEANT = ("slug", "reason", "account", "since")
 
 
-class Meant(NamedTuple):
-    """Which dead requests are meant, as typed; `filter` is None where a word of it is `wrong`."""
-
-    given: Mapping[str, str]
-    filter: Filter | None
-    wrong: Mapping[str, str]
-
-    @property
-    def words(self) -> str:
-        """Say it."""
-        named = {name: self.given[name] for name in MEANT if self.given[name]}
-        return ", ".join(f"{name} {value}" for name, value in named.items()) or "all of them"
-
-
 class DeadPages:
     """The pages of dead requests."""
 
-    def __init__(self, frame: Frame, board: Board) -> None:
-        self._frame = frame
+    def __init__(self, board: Board) -> None:
         self._board = board
         self._acts = {"kick": board.operators.kick, "delete": board.operators.delete}
 
@@ -69,16 +52,14 @@ class DeadPages:
             Page("POST", "/dead/records/{id}", self.act_on_one, operators=True),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, _: Visitor) -> Answer:
         """List those that are meant, the newest first. Raises Problem, StoreError."""
         meant = self._meant(request.query)
         found: list[Document] = []
-        if meant.filter:
-            found = await self._board.operators.dead(meant.filter, PAGE_MOST)
+        if meant.which:
+            found = await self._board.operators.dead(meant.which, PAGE_MOST)
         further = behind(found[-1]) if len(found) == PAGE_MOST else None
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "operators/dead.html",
             HTTPStatus.BAD_REQUEST if meant.wrong else HTTPStatus.OK,
             meant=meant,
@@ -90,38 +71,38 @@ class DeadPages:
             bulk={act: link("/dead/all", act=act, **uncut(meant.given)) for act in ACTS},
         )
 
-    async def show_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show_one(self, request: web.Request, _: Visitor) -> Answer:
         """Show all of one. Raises Problem, StoreError."""
         record = shown(await self._record(request))
-        return self._frame.render(request, visitor, "operators/dead_one.html", record=record)
+        return view("operators/dead_one.html", record=record)
 
-    async def act_on_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def act_on_one(self, request: web.Request, visitor: Visitor) -> Answer:
         """Put one again, or delete it. Raises Problem, StoreError."""
         record = await self._record(request)
-        act = _act(await fields_of(request))
+        act = act_in(await fields_of(request), ACTS)
         acted = await self._acts[act](visitor.operator, Filter(ids=(record["_id"],)), 1)
         for why in acted.failures.values():
             raise Problem(HTTPStatus.CONFLICT, why)
         about = f"{record.get('slug') or ''} {record.get('number') or ''}".strip()
-        return see_other("/dead", done=f"{about or 'the request'} was {ACTS[act]}")
+        return see_other("/dead", done=f"{about or 'The request'} was {ACTS[act]}.")
 
-    async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def ask(self, request: web.Request, _: Visitor) -> Answer:
         """Count those that are meant, and ask whether the act is. Raises Problem, StoreError."""
-        meant, act = self._meant(uncut(request.query)), _act(request.query)
-        if meant.filter is None:
+        meant, act = self._meant(uncut(request.query)), act_in(request.query, ACTS)
+        if meant.which is None:
             return see_other("/dead", **meant.given)
         stores = self._board.stores
-        counted = await in_thread(count, stores.dead, meant.filter, COUNTED_MOST + 1)
+        counted = await in_thread(count, stores.dead, meant.which, COUNTED_MOST + 1)
         so_far = SoFar(counted=counted, counted_most=COUNTED_MOST)
-        return bulk.show(self._frame, request, visitor, _bulk(act, meant), so_far)
+        return bulk.show(_bulk(act, meant), so_far)
 
-    async def go_on(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def go_on(self, request: web.Request, visitor: Visitor) -> Answer:
         """Act on the next ones that are meant. Raises Problem, StoreError."""
         form = await fields_of(request)
-        meant, act = self._meant(form), _act(form)
-        if meant.filter is None:
+        meant, act = self._meant(form), act_in(form, ACTS)
+        if meant.which is None:
             raise Problem(HTTPStatus.BAD_REQUEST, ", ".join(meant.wrong.values()))
-        acted = await self._acts[act](visitor.operator, meant.filter, RECORDS_MOST)
+        acted = await self._acts[act](visitor.operator, meant.which, RECORDS_MOST)
         done, failed = bulk.before(form)
         failures = [
             bulk.Failure(f"/dead/records/{part(name)}", name, why)
@@ -134,7 +115,7 @@ class DeadPages:
             failures=failures[:NAMED_MOST],
             cursor=acted.cursor,
         )
-        return bulk.show(self._frame, request, visitor, _bulk(act, meant), so_far)
+        return bulk.show(_bulk(act, meant), so_far)
 
     async def _record(self, request: web.Request) -> Document:
         found = await self._board.operators.dead(Filter(ids=(request.match_info["id"],)), 1)
@@ -143,7 +124,7 @@ class DeadPages:
             raise Problem(HTTPStatus.NOT_FOUND, why)
         return found[0]
 
-    def _meant(self, given: Mapping[str, str]) -> Meant:
+    def _meant(self, given: Mapping[str, str]) -> Meant[Filter]:
         """Read which are meant out of a query or a form. Raises Problem for a cursor of nobody."""
         named = {name: given.get(name, "").strip() for name in (*MEANT, "cursor")}
         wrong: dict[str, str] = {}
@@ -170,14 +151,7 @@ class DeadPages:
         return Meant(named, wanted, {})
 
 
-def _act(given: Mapping[str, str]) -> str:
-    act = given.get("act", "")
-    if act not in ACTS:
-        raise Problem(HTTPStatus.BAD_REQUEST, f"act is one of {', '.join(ACTS)}")
-    return act
-
-
-def _bulk(act: str, meant: Meant) -> Bulk:
+def _bulk(act: str, meant: Meant[Filter]) -> Bulk:
     given = uncut(meant.given)
     return Bulk(
         path="/dead/all",

@@ -1,12 +1,13 @@
 """Deliveries of an account: listed by filters, looked at, sent again and cancelled.
 
 The inbox is the same list of what other systems sent to relays: it is also searched by words, and
-by the status of the newest attempt. All that a filter means is sent again step by step (bulk.py).
+by the status of the newest attempt. All that a filter means is sent again, or cancelled, step by
+step (bulk.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -16,24 +17,24 @@ from aiohttp import web
 from service.http.backend.operators import cursor_of
 from service.http.exchange import Problem
 from service.http.reading import place_of
-from service.operator import deliveries, inbox
+from service.operator import deliveries, delivery_acts, inbox
 from service.operator.connections import in_thread
-from service.operator.deliveries import Delivery, DeliveryState, EventName, Resent, Which
+from service.operator.deliveries import Delivery, DeliveryState, EventName, Which
+from service.operator.delivery_acts import Acted
 from service.operator.keys import Scope
 from service.operator.services import BadWish, Services
 from service.web import bulk
-from service.web.bulk import Bulk, Failure, SoFar, moment_in, uncut
-from service.web.entrance import fields_of
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import Visitor
+from service.web.bulk import Bulk, Failure, Meant, SoFar, act_in, moment_in, uncut
+from service.web.frame import Answer, Page, see_other, view
+from service.web.visitors import Visitor, fields_of, number_in
 from service.web.writing import link, part
 
 PAGE_MOST = 50
 STEP_MOST, STEP_SECONDS = 1_000, 5.0
-"""Of all that are sent again, in one step: it can be stopped behind each."""
+"""Of all on which an act is done, in one step: it can be stopped behind each."""
 
 FAILURES_SHOWN = 20
-STATUS_MOST = 599
+STATUS_DIGITS = 3
 
 DELIVERIES, INBOX = "/deliveries", "/inbox"
 
@@ -46,22 +47,19 @@ FILTERS = {
 STATES = tuple(map(str, DeliveryState))
 
 
-class Meant(NamedTuple):
-    """Which are meant, as typed; `which` is None where a word of it is `wrong`."""
+class Act(NamedTuple):
+    """An act on all that are meant: `done` is what becomes of each, `states` whom it is for."""
 
-    given: Mapping[str, str]
-    which: Which | None
-    wrong: Mapping[str, str]
+    do: Callable[..., Acted]
+    states: Sequence[DeliveryState]
+    done: str
+    button: str
 
-    @property
-    def filters(self) -> dict[str, str]:
-        """Those that are set."""
-        return {name: text for name, text in uncut(self.given).items() if text}
 
-    @property
-    def words(self) -> str:
-        """Say it."""
-        return ", ".join(f"{name} {text}" for name, text in self.filters.items()) or "all of them"
+ACTS = {
+    "resend": Act(delivery_acts.resend_all, deliveries.RESENDS, "sent again", "Send them again"),
+    "cancel": Act(delivery_acts.cancel_all, deliveries.CANCELS, "cancelled", "Cancel them"),
+}
 
 
 def address_of(delivery: Delivery) -> str:
@@ -73,8 +71,7 @@ def address_of(delivery: Delivery) -> str:
 class DeliveryLists:
     """A list, at `root`: of all deliveries, or of the inbox."""
 
-    def __init__(self, frame: Frame, services: Services, root: str) -> None:
-        self._frame = frame
+    def __init__(self, services: Services, root: str) -> None:
         self._services = services
         self._stores = services.stores
         self._root = root
@@ -87,7 +84,7 @@ class DeliveryLists:
             Page("POST", f"{self._root}/all", self.go_on, Scope.HOOKS),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, visitor: Visitor) -> Answer:
         """List those that are meant, the newest first. Raises Problem, StoreError."""
         meant, names = await self._meant(request.query, visitor)
         rows, searched_until = list[Mapping[str, Any]](), None
@@ -99,9 +96,7 @@ class DeliveryLists:
             rows = await in_thread(self._rows, meant.which)
         last = rows[-1] if len(rows) == PAGE_MOST else None
         following = last and {**meant.given, "cursor": cursor_of(last["made_at"], last["id"])}
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "deliveries/list.html" if self._root == DELIVERIES else "deliveries/inbox.html",
             HTTPStatus.BAD_REQUEST if meant.wrong else HTTPStatus.OK,
             root=self._root,
@@ -112,8 +107,8 @@ class DeliveryLists:
             events=tuple(map(str, EventName)),
             following=link(self._root, **following) if following else "",
             first=link(self._root, **meant.filters) if meant.given["cursor"] else "",
-            resend=link(f"{self._root}/all", **meant.filters),
-            may_change=Scope.HOOKS in visitor.scopes,
+            acts={act: link(f"{self._root}/all", act=act, **meant.filters) for act in ACTS},
+            may_cancel=meant.given["state"] in {"", *deliveries.CANCELS},
             searched_until=searched_until,
         )
 
@@ -125,23 +120,26 @@ class DeliveryLists:
             for each in found
         ]
 
-    async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """Count what would be sent again, and ask whether to do it. Raises Problem, StoreError."""
+    async def ask(self, request: web.Request, visitor: Visitor) -> Answer:
+        """Count those that an act is for, and ask whether to do it. Raises Problem, StoreError."""
+        act = act_in({"act": "resend", **request.query}, ACTS)
         meant, _ = await self._meant(uncut(request.query), visitor)
         if meant.which is None:
             return see_other(self._root, **meant.given)
-        counted = await in_thread(deliveries.count_failed, self._stores, meant.which)
+        asked = (self._stores, meant.which, ACTS[act].states)
+        counted = await in_thread(deliveries.count_meant, *asked)
         so_far = SoFar(counted=counted, counted_most=deliveries.COUNTED_MOST - 1)
-        return bulk.show(self._frame, request, visitor, self._bulk(meant), so_far)
+        return bulk.show(self._bulk(act, meant), so_far)
 
-    async def go_on(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """Send the next ones again, the oldest first. Raises Problem, StoreError."""
+    async def go_on(self, request: web.Request, visitor: Visitor) -> Answer:
+        """Have it done on the next ones, the oldest first. Raises Problem, StoreError."""
         form = await fields_of(request)
+        act = act_in(form, ACTS)
         meant, _ = await self._meant(form, visitor)
         if meant.which is None:
             raise Problem(HTTPStatus.BAD_REQUEST, ", ".join(meant.wrong.values()))
         asked = (self._services, visitor.operator, meant.which, STEP_SECONDS, STEP_MOST)
-        came: Resent = await in_thread(deliveries.resend_all, *asked)
+        came = await in_thread(ACTS[act].do, *asked)
         done, failed = bulk.before(form)
         failures = list(came.failures.items())[:FAILURES_SHOWN]
         so_far = SoFar(
@@ -151,22 +149,26 @@ class DeliveryLists:
             failures=[Failure(f"{DELIVERIES}/{part(name)}", name, why) for name, why in failures],
             cursor=cursor_of(*came.behind) if came.behind else None,
         )
-        return bulk.show(self._frame, request, visitor, self._bulk(meant), so_far)
+        return bulk.show(self._bulk(act, meant), so_far)
 
-    def _bulk(self, meant: Meant) -> Bulk:
-        states = "" if meant.given["state"] else ": those that are dead or held"
+    def _bulk(self, name: str, meant: Meant[Which]) -> Bulk:
+        act = ACTS[name]
+        states = "" if meant.given["state"] else f": those that are {' or '.join(act.states)}"
         return Bulk(
             path=f"{self._root}/all",
             things="Deliveries" if self._root == DELIVERIES else "Relayed requests",
-            done="sent again",
-            button="Send them again",
+            done=act.done,
+            button=act.button,
             meant=meant.words + states,
-            fields=uncut(meant.given),
+            fields=uncut(meant.given) | {"act": name},
             back=link(self._root, **meant.filters),
-            step=f"{STEP_MOST:,} are sent again at a time, the oldest first.",
+            step=f"{STEP_MOST:,} are {act.done} at a time, the oldest first.",
+            is_danger=name == "cancel",
         )
 
-    async def _meant(self, given: Mapping[str, str], visitor: Visitor) -> tuple[Meant, list[str]]:
+    async def _meant(
+        self, given: Mapping[str, str], visitor: Visitor
+    ) -> tuple[Meant[Which], list[str]]:
         """Read which are meant, and list the account's services. Raises Problem, StoreError."""
         own = {each.name: each.id for each in await in_thread(self._services.of, visitor.account)}
         filters = FILTERS[self._root]
@@ -194,18 +196,12 @@ def _service(text: str, own: Mapping[str, str]) -> str:
     return own[text]
 
 
-def _status(text: str, _: object) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= len(f"{STATUS_MOST}")):
-        raise ValueError(text)
-    return int(text)
-
-
 _READ: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
     "service": _service,
     "state": lambda text, _: DeliveryState(text),
     "event": lambda text, _: EventName(text),
     "parcel": lambda text, _: text,
-    "status": _status,
+    "status": lambda text, _: number_in(text, STATUS_DIGITS),
     "words": lambda text, _: inbox.sought(text),
     "since": lambda text, _: moment_in(text),
     "until": lambda text, _: moment_in(text),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
-from service.operator import deliveries
+from service.operator import deliveries, delivery_acts
 from service.operator.audit import Operator
 from service.operator.connections import Collections, in_thread
 from service.operator.deliveries import Delivery, DeliveryState, EventName
@@ -17,21 +16,20 @@ from service.operator.services import Services, UnknownService
 from service.web import assets
 from service.web.bodies import Sent, curl, shown_body, visible
 from service.web.deliveries import DELIVERIES, address_of
-from service.web.frame import Frame, Page, see_other
+from service.web.frame import Answer, Page, View, see_other, view
 from service.web.visitors import Visitor
 from tracking.request import Account
 
 JSON = "application/json"
 ONE = f"{DELIVERIES}/{{id}}"
 
-Act = Callable[[Operator, Account, str], Delivery]
+Act = Callable[[Services, Operator, Account, str], Delivery]
 
 
 class OneDelivery:
     """For one event loop. Each handler raises Problem, 404 for what is another account's."""
 
-    def __init__(self, frame: Frame, services: Services) -> None:
-        self._frame = frame
+    def __init__(self, services: Services) -> None:
         self._services = services
         self._stores = services.stores
 
@@ -42,44 +40,40 @@ class OneDelivery:
             Page("GET", f"{ONE}/body", self.download),
             Page("POST", f"{ONE}/resend", self.resend, Scope.HOOKS),
             Page("POST", f"{ONE}/cancel", self.cancel, Scope.HOOKS),
-            self._frame.live(f"{ONE}/now", "deliveries/now.html", self._now),
+            Page("GET", f"{ONE}/now", self.show_now, live=True),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show all of one; a relayed request has a page of its own. Raises Problem, StoreError."""
         name = request.match_info["id"]
         one = await in_thread(deliveries.one, self._stores, visitor.account, name)
         if one.type is EventName.RELAY_REQUEST:
             return see_other(address_of(one))
         values = await in_thread(self._values, visitor, name)
-        values |= await self._now(request, visitor)
-        return self._frame.render(request, visitor, "deliveries/one.html", **values)
+        return view("deliveries/one.html", **values)
 
-    async def download(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def download(self, request: web.Request, visitor: Visitor) -> Answer:
         """Give a body as a file. Raises Problem, StoreError."""
         name = request.match_info["id"]
         told = await in_thread(deliveries.show, self._stores, visitor.account, name)
         return as_file(told["body"], f"delivery-{name}.json")
 
-    async def resend(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def resend(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have one sent now. Raises Problem, StoreError."""
-        act = partial(deliveries.resend, self._services)
-        return await self._act(request, visitor, act, "It is sent again now.")
+        return await self._act(request, visitor, delivery_acts.resend, "It is sent again now.")
 
-    async def cancel(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def cancel(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have one never sent again. Raises Problem, StoreError."""
-        act = partial(deliveries.cancel, self._stores)
-        return await self._act(request, visitor, act, "It is not sent any more.")
+        return await self._act(request, visitor, delivery_acts.cancel, "It is not sent any more.")
 
-    async def _act(
-        self, request: web.Request, visitor: Visitor, act: Act, done: str
-    ) -> web.StreamResponse:
-        asked = (visitor.operator, visitor.account, request.match_info["id"])
+    async def _act(self, request: web.Request, visitor: Visitor, act: Act, done: str) -> Answer:
+        asked = (self._services, visitor.operator, visitor.account, request.match_info["id"])
         return see_other(address_of(await in_thread(act, *asked)), done=done)
 
-    async def _now(self, request: web.Request, visitor: Visitor) -> Mapping[str, Any]:
-        name = request.match_info["id"]
-        return await in_thread(now_of, self._stores, visitor, name)
+    async def show_now(self, request: web.Request, visitor: Visitor) -> View:
+        """Show how one stands now. Raises Problem, StoreError."""
+        now = await in_thread(now_of, self._stores, visitor, request.match_info["id"])
+        return view("deliveries/now.html", **now)
 
     def _values(self, visitor: Visitor, name: str) -> dict[str, Any]:
         told = deliveries.show(self._stores, visitor.account, name)
@@ -92,6 +86,7 @@ class OneDelivery:
         return {
             "body": None if told["body"] is None else shown_body(body, JSON),
             "curl": curl(sent) if url and body else "",
+            **now_of(self._stores, visitor, name),
         }
 
 
@@ -107,13 +102,12 @@ def now_of(stores: Collections, visitor: Visitor, name: str) -> dict[str, Any]:
     return {
         "one": {**deliveries.members(one, service), "status": one.status},
         "attempts": attempts,
-        "may_change": Scope.HOOKS in visitor.scopes,
-        "may_cancel": one.state in {DeliveryState.OPEN, DeliveryState.HELD},
+        "may_cancel": one.state in deliveries.CANCELS,
         "has_arrived": has_arrived,
     }
 
 
-def as_file(body: str | bytes | None, name: str) -> web.Response:
+def as_file(body: str | bytes | None, name: str) -> Answer:
     """Answer a body as a file that a browser saves, and does not look into. Raises HTTPNotFound."""
     if body is None:
         raise web.HTTPNotFound

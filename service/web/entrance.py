@@ -7,7 +7,6 @@ written in the background. Attempts count before they are made. A login always o
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
@@ -26,8 +25,8 @@ from service.operator.attempts import Attempt, count_attempt, give_back
 from service.operator.connections import Collections, in_thread
 from service.operator.invitations import Invitation
 from service.operator.passwords import LEAST_CHARACTERS, Looks
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import COOKIE, Visitor
+from service.web.frame import NO_USER, Answer, Page, View, see_other, view
+from service.web.visitors import COOKIE, Visitor, Visitors, fields_of
 from tracking.errors import NotDone, ResultsDown
 
 EMAIL_MOST = 254
@@ -51,11 +50,10 @@ def own_path(text: str) -> str:
 class Entrance:
     """For one event loop; `close` it behind the last request."""
 
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-        self._visitors = frame.visitors
-        self._config = frame.visitors.config
-        self._stores = frame.visitors.stores
+    def __init__(self, visitors: Visitors) -> None:
+        self._visitors = visitors
+        self._config = visitors.config
+        self._stores = visitors.stores
         self._looks = Looks()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -87,22 +85,22 @@ class Entrance:
         """Wait for the mails that are being written."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _show_login(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _show_login(self, request: web.Request, visitor: Visitor) -> Answer:
         """Ask for e-mail and password; open a session at once for whom a proxy let in."""
         asking, where = self._asking(request), own_path(request.query.get("next", ""))
         if not await self._visitors.any_user():
-            return self._frame.nobody(request)
+            return NO_USER
         if visitor.known:
             return see_other(where)
         if not asking.email:
-            return self._login_page(request, visitor, where)
+            return self._login_page(where)
         text = await in_thread(sessions.open_session_of, self._stores, asking.email)
         if text is None:
             why = f"there is no user {asking.email[:EMAIL_MOST]}: ask an owner for an invitation"
             raise Problem(HTTPStatus.FORBIDDEN, why)
         return await self._let_in(request, asking, text, where)
 
-    async def _login(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _login(self, request: web.Request, _: Visitor) -> Answer:
         asking, form = self._asking(request), await fields_of(request)
         email, where = form["email"].strip().lower()[:EMAIL_MOST], own_path(form["next"])
         attempt = (self._stores, Attempt.LOGIN, email, asking.address)
@@ -111,23 +109,23 @@ class Entrance:
         text = await self._looks.run(*opened)
         if text is None:
             wrong = "The e-mail or the password is wrong."
-            return self._login_page(request, visitor, where, email=form["email"], wrong=wrong)
+            return self._login_page(where, email=form["email"], wrong=wrong)
         await in_thread(give_back, *attempt)
         return await self._let_in(request, asking, text, where)
 
-    async def _logout(self, request: web.Request, _: Visitor) -> web.StreamResponse:
+    async def _logout(self, request: web.Request, _: Visitor) -> Answer:
         await self._end_session(request)
         left = see_other("/login")
         left.del_cookie(COOKIE, path="/")
         return left
 
-    async def _show_link(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _show_link(self, request: web.Request, _: Visitor) -> Answer:
         """Ask for a password. To look uses no link: programs look at links in mails."""
         self._asking(request)
         found = await self._link(request)
-        return self._page(request, visitor, "welcome", found=found, email="")
+        return _page("welcome", found=found, email="")
 
-    async def _use_link(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _use_link(self, request: web.Request, _: Visitor) -> Answer:
         asking, form = self._asking(request), await fields_of(request)
         found, token = await self._link(request), request.match_info["token"]
         try:
@@ -136,15 +134,15 @@ class Entrance:
             user = await self._looks.run(invitations.accept, *given)
         except NotDone as error:
             values = {"found": found, "email": form["email"]}
-            return self._page(request, visitor, "welcome", f"{error}", **values)
+            return _page("welcome", f"{error}", **values)
         text = await in_thread(sessions.open_session_of, self._stores, user.email)
         return await self._let_in(request, asking, text or "", FIRST_PAGE)
 
-    async def _show_password(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _show_password(self, request: web.Request, _: Visitor) -> Answer:
         self._asking(request)
-        return self._page(request, visitor, "password")
+        return _page("password")
 
-    async def _change_password(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _change_password(self, request: web.Request, visitor: Visitor) -> Answer:
         """Change the visitor's own password: all sessions end, and a new one opens here."""
         asking, form = self._asking(request), await fields_of(request)
         attempt = (self._stores, Attempt.LOGIN, visitor.email, asking.address)
@@ -153,7 +151,7 @@ class Entrance:
             changed = (users.change_password, self._stores, visitor.operator, form["old"])
             await self._looks.run(*changed, chosen(form))
         except NotDone as error:
-            return self._page(request, visitor, "password", f"{error}")
+            return _page("password", f"{error}")
         await in_thread(give_back, *attempt)
         text = await in_thread(sessions.open_session_of, self._stores, visitor.email)
         return await self._let_in(request, asking, text or "", FIRST_PAGE)
@@ -161,26 +159,26 @@ class Entrance:
     def _asked_by_mail(self, path: str, what: Attempt, ask: Ask) -> list[Page]:
         """Make the page at which somebody asks for a link by mail, and what it posts to."""
 
-        async def show(request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        async def show(request: web.Request, _: Visitor) -> Answer:
             self._asking(request)
             if not await self._visitors.any_user():
-                return self._frame.nobody(request)
-            return self._page(request, visitor, "ask")
+                return NO_USER
+            return _page("ask")
 
-        async def post(request: web.Request, visitor: Visitor) -> web.StreamResponse:
+        async def post(request: web.Request, _: Visitor) -> Answer:
             asking, form = self._asking(request), await fields_of(request)
             try:
                 email = users.email_of(form["email"])
             except NotDone as error:
-                return self._page(request, visitor, "ask", f"{error}")
+                return _page("ask", f"{error}")
             await in_thread(count_attempt, self._stores, what, email, asking.address)
             self._in_background(ask, email)
             return see_other("/sent")
 
         return [Page("GET", path, show, None), Page("POST", path, post, None)]
 
-    async def _show_sent(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        return self._frame.render(request, visitor, "entrance/sent.html")
+    async def _show_sent(self, _: web.Request, __: Visitor) -> Answer:
+        return view("entrance/sent.html")
 
     def _in_background(self, ask: Ask, email: str) -> None:
         """Ask while the answer is on its way, which takes as long whatever becomes of it."""
@@ -213,9 +211,7 @@ class Entrance:
             raise Problem(HTTPStatus.FORBIDDEN, why)
         return asking
 
-    async def _let_in(
-        self, request: web.Request, asking: Asking, text: str, where: str
-    ) -> web.StreamResponse:
+    async def _let_in(self, request: web.Request, asking: Asking, text: str, where: str) -> Answer:
         """Give the browser its new session, and end the one that it had."""
         await self._end_session(request)
         let_in = see_other(where)
@@ -230,28 +226,17 @@ class Entrance:
             await in_thread(sessions.end_session, self._stores, old)
         self._visitors.forget()
 
-    def _login_page(
-        self, request: web.Request, visitor: Visitor, where: str, email: str = "", wrong: str = ""
-    ) -> web.Response:
+    def _login_page(self, where: str, email: str = "", wrong: str = "") -> View:
         has_mail, signs_up = bool(self._config.mail.host), self._config.web.sign_up != "closed"
         values = {"where": where, "email": email, "has_mail": has_mail, "signs_up": signs_up}
-        return self._page(request, visitor, "login", wrong, **values)
-
-    def _page(
-        self, request: web.Request, visitor: Visitor, name: str, wrong: str = "", **values: Any
-    ) -> web.Response:
-        """Write a page with a form, and above it what is wrong with what was sent."""
-        status = HTTPStatus.FORBIDDEN if wrong else HTTPStatus.OK
-        values |= {"wrong": wrong[:1].upper() + wrong[1:], "least": LEAST_CHARACTERS}
-        return self._frame.render(request, visitor, f"entrance/{name}.html", status, **values)
+        return _page("login", wrong, **values)
 
 
-async def fields_of(request: web.Request) -> Mapping[str, str]:
-    """Read the texts of a form; what it lacks is ""."""
-    posted = await request.post()
-    return defaultdict(
-        str, ((name, text) for name, text in posted.items() if isinstance(text, str))
-    )
+def _page(name: str, wrong: str = "", **values: Any) -> View:
+    """Show a page with a form, and above it what is wrong with what was sent."""
+    status = HTTPStatus.FORBIDDEN if wrong else HTTPStatus.OK
+    values |= {"wrong": wrong[:1].upper() + wrong[1:], "least": LEAST_CHARACTERS}
+    return view(f"entrance/{name}.html", status, **values)
 
 
 def chosen(form: Mapping[str, str]) -> str:

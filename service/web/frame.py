@@ -1,6 +1,6 @@
 """The frame of all pages: it knows who looks, renders, and makes a page of whatever goes wrong.
 
-A handler takes the request and its visitor, and gives `render(…)`, `see_other(…)` behind an act, or
+A handler takes the request and its visitor, and gives `view(…)`, `see_other(…)` behind an act, or
 raises what a route raises: Problem, StoreError, NotDone.
 
 =========================== ==================================================================
@@ -15,17 +15,15 @@ be framed, lead elsewhere   `assets.POLICY`; `own_path` reads where a login goes
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote, unquote
-from weakref import WeakValueDictionary
 
 import jinja2
 from aiohttp import web
@@ -37,15 +35,12 @@ from service.http.exchange import REQUEST_ID, Problem, Route, problem_of
 from service.operator.keys import Scope
 from service.web import writing
 from service.web.assets import HEADERS, address
-from service.web.visitors import NOBODY, Visitor, Visitors
+from service.web.visitors import NOBODY, Kept, Visitor, Visitors
 
 HERE = Path(__file__).parent
 
 LIVE_SECONDS = 2.0
 """How often a page asks for its live fragments, and how long one serves all who ask."""
-
-LIVE_MOST = 1_000
-"""Fragments that are kept at once."""
 
 LOGIN = "/login"
 
@@ -56,14 +51,30 @@ and e-mails would stand in logs."""
 NOTICE_SECONDS = 60
 NOTICE_MOST = 300
 
-Handler = Callable[[web.Request, Visitor], Awaitable[web.StreamResponse]]
+NOTHING: Mapping[str, str] = MappingProxyType({})
+"""What is wrong with a form that nobody has sent, and what was typed in it."""
+
+
+class View(NamedTuple):
+    """A template, and what it shows."""
+
+    template: str
+    values: Mapping[str, Any]
+    status: HTTPStatus
+
+
+Answer = web.StreamResponse | View
+Handler = Callable[[web.Request, Visitor], Awaitable[Answer]]
+Values = Callable[[web.Request, Visitor], Awaitable[Mapping[str, Any]]]
 
 
 class Page(NamedTuple):
     """A page, or what one of its forms posts to.
 
     `scope` is what the visitor's role must be good for, None for everybody. `operators`: for owners
-    of `main` alone; there is no such page for all others.
+    of `main` alone; there is no such page for all others. `live`: a fragment that an open page asks
+    for again and again; it is made once per account, role and query for all pages that are open in
+    LIVE_SECONDS.
     """
 
     method: str
@@ -71,6 +82,7 @@ class Page(NamedTuple):
     handler: Handler
     scope: Scope | None = Scope.READ
     operators: bool = False
+    live: bool = False
 
 
 class Entry(NamedTuple):
@@ -82,13 +94,6 @@ class Entry(NamedTuple):
     operators: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Fragment:
-    html: str
-    etag: str
-    until: float
-
-
 class Frame:
     """For one event loop."""
 
@@ -97,11 +102,9 @@ class Frame:
     ) -> None:
         self.visitors = visitors
         self._entries = entries
-        self._clock = clock
         self._token = secrets.token_hex(16)
         """Stands for the CSRF token in what is rendered: so a fragment serves many visitors."""
-        self._fragments: dict[tuple[str, ...], _Fragment] = {}
-        self._computing: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
+        self._fragments = Kept(clock)
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -118,81 +121,49 @@ class Frame:
             "csrf": lambda: token,
             "link": writing.link,
             "asset": address,
+            "may": may,
+            "zip": zip,
         }
 
     def routes(self, pages: Sequence[Page]) -> list[Route]:
         """Make routes of pages."""
         return [Route(each.method, each.path, self._served(each), None) for each in pages]
 
-    def render(
-        self,
-        request: web.Request,
-        visitor: Visitor,
-        template: str,
-        status: HTTPStatus = HTTPStatus.OK,
-        **values: Any,
-    ) -> web.Response:
-        """Write a page."""
+    def _render(self, request: web.Request, visitor: Visitor, view: View) -> web.Response:
         notice = unquote(request.cookies.get(NOTICE, ""))
-        html = self.text(request, visitor, template, notice=notice, **values)
-        answered = self._answer(html, visitor, status)
+        html = self.text(request, visitor, view, notice=notice)
+        answered = self._answer(html, visitor, view.status)
         if notice:
             answered.del_cookie(NOTICE, path="/")
         return answered
 
-    def text(self, request: web.Request, visitor: Visitor, template: str, **values: Any) -> str:
+    def text(self, request: web.Request, visitor: Visitor, view: View, **values: Any) -> str:
         """Render a template; the token in it still stands for each visitor's own."""
         shown = [each for each in self._entries if may(visitor, each)]
-        return self._templates.get_template(template).render(
-            visitor=visitor, entries=shown, path=request.path, query=request.query, **values
-        )
-
-    def nobody(self, request: web.Request) -> web.Response:
-        """Say that there is no user, and how the first one is made."""
-        return self.render(request, NOBODY, "nobody.html", HTTPStatus.SERVICE_UNAVAILABLE)
+        values |= {"visitor": visitor, "entries": shown, "path": request.path}
+        values |= {"query": request.query, **view.values}
+        return self._templates.get_template(view.template).render(values)
 
     async def missing(self, request: web.Request) -> web.StreamResponse:
         """Say that there is no such page."""
         return await self._served(Page("GET", request.path, _nothing, None))(request)
 
-    def live(
-        self,
-        path: str,
-        template: str,
-        compute: Callable[[web.Request, Visitor], Awaitable[Mapping[str, Any]]],
-        *,
-        scope: Scope | None = Scope.READ,
-        operators: bool = False,
-    ) -> Page:
-        """Make a fragment that an open page asks for again and again.
+    async def live(
+        self, request: web.Request, visitor: Visitor, handler: Handler
+    ) -> web.StreamResponse:
+        """Give a fragment; pages that ask while it is made wait for it."""
 
-        `compute` gives the values for its template, once per account, role and query for all pages
-        that are open in LIVE_SECONDS.
-        """
+        async def make() -> tuple[str, str]:
+            html = self.text(request, visitor, cast("View", await handler(request, visitor)))
+            return html, f'"{hashlib.sha256(html.encode()).hexdigest()[:24]}"'
 
-        async def handler(request: web.Request, visitor: Visitor) -> web.StreamResponse:
-            key = (visitor.account, visitor.role, request.path_qs)
-            # Pages that ask while it is computed wait for it.
-            async with self._computing.setdefault(key, asyncio.Lock()):
-                found = self._fragments.get(key)
-                now = self._clock()
-                if found is None or found.until <= now:
-                    html = self.text(request, visitor, template, **await compute(request, visitor))
-                    found = self._keep(key, html, now + LIVE_SECONDS * 0.9)
-            if request.headers.get("If-None-Match") == found.etag:
-                return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": found.etag})
-            answered = self._answer(found.html, visitor, HTTPStatus.OK)
-            answered.headers["ETag"] = found.etag
-            return answered
-
-        return Page("GET", path, handler, scope, operators)
-
-    def _keep(self, key: tuple[str, ...], html: str, until: float) -> _Fragment:
-        if len(self._fragments) >= LIVE_MOST:
-            self._fragments.clear()
-        etag = f'"{hashlib.sha256(html.encode()).hexdigest()[:24]}"'
-        self._fragments[key] = found = _Fragment(html, etag, until)
-        return found
+        key = (visitor.account, visitor.role, request.path_qs)
+        html, etag = await self._fragments.get(key, LIVE_SECONDS * 0.9, make)
+        if request.headers.get("If-None-Match") == etag:
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
+        answered = self._answer(html, visitor, HTTPStatus.OK)
+        answered.headers["ETag"] = etag
+        return answered
 
     def _answer(self, html: str, visitor: Visitor, status: HTTPStatus) -> web.Response:
         text = html.replace(self._token, visitor.csrf)
@@ -209,25 +180,54 @@ class Frame:
                 visitor = await self.visitors.of(request)
                 if page.scope is not None:
                     if not await self.visitors.any_user():
-                        return self.nobody(request)
+                        return self._render(request, NOBODY, NO_USER)
                     if not visitor.known:
                         return _to_login(request)
                 _insist_on(visitor, page)
                 if page.method != "GET":
                     await self.visitors.insist_on_origin(request, visitor)
-                return await page.handler(request, visitor)
+                if page.live:
+                    return await self.live(request, visitor, page.handler)
+                found = await page.handler(request, visitor)
+                return self._render(request, visitor, found) if isinstance(found, View) else found
             except Exception as error:  # noqa: BLE001 - whatever it is, it becomes a page
                 problem = problem_of(error, request[REQUEST_ID])
-                answered = self.render(
-                    request, visitor, "problem.html", problem.status, problem=problem
-                )
+                shown = view("problem.html", problem.status, problem=problem)
+                answered = self._render(request, visitor, shown)
                 answered.headers.update(problem.headers or {})
                 return answered
 
         return serve
 
 
-async def _nothing(_: web.Request, __: Visitor) -> web.StreamResponse:
+def view(template: str, status: HTTPStatus | None = None, **values: Any) -> View:
+    """Name a template, and what it shows; 422 where what was typed is `wrong`."""
+    usual = HTTPStatus.UNPROCESSABLE_ENTITY if values.get("wrong") else HTTPStatus.OK
+    return View(template, values, status or usual)
+
+
+NO_USER = view("nobody.html", HTTPStatus.SERVICE_UNAVAILABLE)
+"""Says that there is no user, and how the first one is made."""
+
+
+def moving(
+    path: str, name: str, values: Values, scope: Scope | None = Scope.READ, *, operators: bool
+) -> list[Page]:
+    """Make a page, `name.html`, and the fragment of it that moves, `name_now.html`."""
+
+    async def whole(request: web.Request, visitor: Visitor) -> View:
+        return view(f"{name}.html", **await values(request, visitor))
+
+    async def now(request: web.Request, visitor: Visitor) -> View:
+        return view(f"{name}_now.html", **await values(request, visitor))
+
+    return [
+        Page("GET", path, whole, scope, operators),
+        Page("GET", f"{path}/now", now, scope, operators, live=True),
+    ]
+
+
+async def _nothing(_: web.Request, __: Visitor) -> View:
     raise Problem(HTTPStatus.NOT_FOUND, "there is no such page")
 
 
@@ -256,7 +256,7 @@ def _to_login(request: web.Request) -> web.Response:
 
 
 def see_other(path: str, done: str = "", **query: str) -> web.Response:
-    """Lead to another page, by GET; it says what is done, this once."""
+    """Lead to another page, by GET; it says what is done, this once, in a sentence."""
     where = writing.link(path, **query)
     led = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": where} | dict(HEADERS))
     if done:

@@ -15,7 +15,7 @@ from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.producer import batches
 from service.operator.tables import BadTable
-from service.web.frame import Frame, Page, see_other
+from service.web.frame import Answer, Page, moving, see_other, view
 from service.web.parcels import csv_headers
 from service.web.visitors import Visitor
 from tracking.errors import NotDone, StoreError
@@ -30,8 +30,7 @@ SHOWN_MOST = 200
 class Imports:
     """For one event loop."""
 
-    def __init__(self, frame: Frame, backing: Backing) -> None:
-        self._frame = frame
+    def __init__(self, backing: Backing) -> None:
         self._catalogue = backing.catalogue
         self._door = backing.door
         self._stores = backing.operations.stored.stores
@@ -42,30 +41,21 @@ class Imports:
         return [
             Page("GET", "/parcels/import", self.form, Scope.INGEST),
             Page("POST", "/parcels/import", self.take, Scope.INGEST),
-            Page("GET", one, self.show),
             Page("GET", f"{one}/report", self.report),
-            self._frame.live(f"{one}/now", "parcels/import_now.html", self._values),
+            *moving(one, "parcels/import_one", self._values, operators=False),
         ]
 
-    async def form(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def form(self, _: web.Request, visitor: Visitor, wrong: str = "") -> Answer:
         """Show the form that uploads a file, and what was imported lately. Raises StoreError."""
-        return await self._form(request, visitor, HTTPStatus.OK)
-
-    async def _form(
-        self, request: web.Request, visitor: Visitor, status: HTTPStatus, wrong: str = ""
-    ) -> web.Response:
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "parcels/import.html",
-            status,
             wrong=wrong,
             slugs=self._catalogue.slugs,
             rows_most=imports.ROWS_MOST,
             imports=await in_thread(imports.listed, self._stores, visitor.account),
         )
 
-    async def take(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def take(self, request: web.Request, visitor: Visitor) -> Answer:
         """Put the rows of a file; each is durable once the answer is there. Raises StoreError."""
         posted = await request.post()
         file = posted.get("file")
@@ -76,32 +66,26 @@ class Imports:
         try:
             table = await in_thread(imports.read, body, name, slug, self._catalogue, account)
         except BadTable as error:
-            status = HTTPStatus.UNPROCESSABLE_ENTITY
-            return await self._form(request, visitor, status, f"{error}")
+            return await self.form(request, visitor, f"{error}")
         made = await in_thread(imports.begin, self._stores, account, name, table)
-        count = 0
+        count, done = 0, ""
         try:
             for some in batches(table.jobs, TOGETHER):
                 await self._door.take(some)
                 count += len(some)
         except (StoreError, NotDone) as error:  # a server is away, or a quota is used up
-            await in_thread(imports.note_put, self._stores, made, count)
-            return see_other(f"/parcels/import/{made}", done=f"not all rows were put: {error}")
+            done = f"Not all rows were put: {error}."
         await in_thread(imports.note_put, self._stores, made, count)
-        return see_other(f"/parcels/import/{made}")
+        return see_other(f"/parcels/import/{made}", done=done)
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """Show how far an import is. Raises Problem, StoreError."""
-        values = await self._values(request, visitor)
-        return self._frame.render(request, visitor, "parcels/import_one.html", **values)
-
-    async def report(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def report(self, request: web.Request, visitor: Visitor) -> Answer:
         """Give the report as CSV. Raises Problem, StoreError."""
         found = await self._found(request, visitor)
         text = await in_thread("".join, imports.report(found))
         return web.Response(body=text.encode(), headers=csv_headers("import.csv"))
 
     async def _values(self, request: web.Request, visitor: Visitor) -> Mapping[str, Any]:
+        """Find how far an import is. Raises Problem, StoreError."""
         found = await self._found(request, visitor)
         # What needs somebody comes first.
         order = {"refused": 0, "failed": 1, imports.WAITS: 2}

@@ -7,7 +7,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
@@ -20,8 +19,9 @@ from service.operator.services import BadWish, Services
 from service.web.bodies import Sent, curl, shown_body, text_in, visible
 from service.web.deliveries import INBOX, address_of
 from service.web.delivery import as_file, now_of
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import Visitor
+from service.web.frame import NOTHING, Answer, Page, View, see_other, view
+from service.web.service_forms import wrong_in
+from service.web.visitors import Visitor, fields_of
 
 ONE = f"{INBOX}/{{id}}"
 
@@ -39,8 +39,7 @@ _LINE_END = re.compile("\r\n|\r|\n")
 class OneRelayed:
     """For one event loop. Each handler raises Problem, 404 for what is another account's."""
 
-    def __init__(self, frame: Frame, services: Services) -> None:
-        self._frame = frame
+    def __init__(self, services: Services) -> None:
         self._services = services
         self._stores = services.stores
 
@@ -53,10 +52,10 @@ class OneRelayed:
             Page("POST", f"{ONE}/edit", self.edit, Scope.HOOKS),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show all of one. Raises Problem, StoreError."""
         values = await in_thread(self._values, visitor, request.match_info["id"])
-        return self._frame.render(request, visitor, "deliveries/relayed.html", **values)
+        return view("deliveries/relayed.html", **values)
 
     def _values(self, visitor: Visitor, name: str) -> dict[str, Any]:
         told = inbox.show(self._stores, visitor.account, name)
@@ -76,28 +75,27 @@ class OneRelayed:
             **now_of(self._stores, visitor, name),
         }
 
-    async def download(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def download(self, request: web.Request, visitor: Visitor) -> Answer:
         """Give a body as a file. Raises Problem, StoreError."""
         name = request.match_info["id"]
         told = await in_thread(inbox.show, self._stores, visitor.account, name)
         return as_file(body_of(told), f"request-{name}.bin")
 
-    async def form(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def form(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show the form that edits a copy. Raises Problem, StoreError."""
         told = await self._told(request, visitor)
-        return self._form(request, visitor, told, {"key": secrets.token_hex(16)})
+        return _form(told, {"key": secrets.token_hex(16)})
 
-    async def edit(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def edit(self, request: web.Request, visitor: Visitor) -> Answer:
         """Check an edited copy, and have it sent now. Raises Problem, StoreError."""
-        told, posted = await self._told(request, visitor), await request.post()
-        given = {name: text for name, text in posted.items() if isinstance(text, str)}
+        told, given = await self._told(request, visitor), dict(await fields_of(request))
         try:
-            wished = edit_in(told, given, await in_thread(_file_in, posted.get("file")))
+            file = (await request.post()).get("file")
+            wished = edit_in(told, given, await in_thread(_file_in, file))
             asked = (self._services, visitor.operator, visitor.account, told["id"])
             made = await in_thread(inbox.edit, *asked, wished)
         except BadWish as error:
-            wrong = {error.parameter: f"{error}".removeprefix(f"{error.parameter}: ")}
-            return self._form(request, visitor, told, given, wrong)
+            return _form(told, given, wrong_in(error))
         return see_other(address_of(made), done="The edited copy is sent now.")
 
     async def _told(self, request: web.Request, visitor: Visitor) -> dict[str, Any]:
@@ -107,26 +105,15 @@ class OneRelayed:
             raise web.HTTPNotFound
         return told
 
-    def _form(
-        self,
-        request: web.Request,
-        visitor: Visitor,
-        told: Mapping[str, Any],
-        given: Mapping[str, str],
-        wrong: Mapping[str, str] | None = None,
-    ) -> web.Response:
-        body = editable(body_of(told))
-        now = {"method": told["method"], "target": told["target"], "body": body or ""}
-        return self._frame.render(
-            request,
-            visitor,
-            "deliveries/edit.html",
-            HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
-            told=told,
-            given={**now, "headers": written(told["headers"]), **given},
-            wrong=wrong or {},
-            holds_body=body is not None,
-        )
+
+def _form(
+    told: Mapping[str, Any], given: Mapping[str, str], wrong: Mapping[str, str] = NOTHING
+) -> View:
+    body = editable(body_of(told))
+    now = {"method": told["method"], "target": told["target"], "body": body or ""}
+    given = {**now, "headers": written(told["headers"]), **given}
+    holds_body = body is not None
+    return view("deliveries/edit.html", told=told, given=given, wrong=wrong, holds_body=holds_body)
 
 
 def body_of(told: Mapping[str, Any]) -> bytes | None:

@@ -19,10 +19,9 @@ from service.operator.connections import in_thread
 from service.operator.keys import Scope, needed
 from service.operator.put import PostedLink
 from service.operator.signatures import HmacSecret
-from service.web.entrance import fields_of
-from service.web.frame import Frame, Page, see_other
-from service.web.settings import OWNERS, Question, ask, show
-from service.web.visitors import Visitor
+from service.web.frame import NOTHING, Answer, Page, see_other
+from service.web.settings import OWNERS, ask, show
+from service.web.visitors import Visitor, Visitors, fields_of
 from service.web.writing import link as link_to
 from tracking.errors import MalformedJob
 from tracking.request import FIELDS, MAIN
@@ -65,16 +64,15 @@ REQUEST = '{"slug": "usps", "number": "9405903699300184125060"}'
 class KeyPages:
     """For one event loop."""
 
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-        self._config = frame.visitors.config
-        self._stores = frame.visitors.stores
+    def __init__(self, visitors: Visitors) -> None:
+        self._visitors = visitors
+        self._stores = visitors.stores
 
     def pages(self) -> list[Page]:
         """Name them."""
         one = f"{KEYS}/{{key}}"
         return [
-            Page("GET", KEYS, self._listed, OWNERS),
+            Page("GET", KEYS, self._list, OWNERS),
             Page("POST", KEYS, self._make, OWNERS),
             Page("GET", f"{one}/revoke", self._ask_to_revoke, OWNERS),
             Page("POST", f"{one}/revoke", self._revoke, OWNERS),
@@ -82,61 +80,53 @@ class KeyPages:
             Page("POST", f"{one}/rotate", self._rotate, OWNERS),
         ]
 
-    async def _listed(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        return await self._list_page(request, visitor)
-
-    async def _list_page(
-        self, request: web.Request, visitor: Visitor, wrong: str = ""
-    ) -> web.Response:
+    async def _list(self, _: web.Request, visitor: Visitor, wrong: str = "") -> Answer:
         own = (await in_thread(accounts.keys, self._stores, visitor.account))[::-1]
         is_first = not own and not await in_thread(accounts.keys, self._stores)
-        status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
-        values = {"works": [*filter(_works, own)], "wrong": wrong, "status": status}
-        values |= {"ended": [each for each in own if not _works(each)], "is_first": is_first}
-        scopes = {each: MEANINGS[each] for each in Scope if may_give(visitor, each)}
-        return show(self._frame, request, visitor, "keys", scopes=scopes, **values)
+        return show(
+            "keys",
+            wrong=wrong,
+            works=[*filter(_works, own)],
+            ended=[each for each in own if not _works(each)],
+            is_first=is_first,
+            scopes={each: MEANINGS[each] for each in Scope if may_give(visitor, each)},
+        )
 
-    async def _make(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _make(self, request: web.Request, visitor: Visitor) -> Answer:
         form = await fields_of(request)
         ticked = [each for each in Scope if form[each] and may_give(visitor, each)]
         scopes = [each for each in Scope if any(each in needed(one) for one in ticked)]
         if not scopes:
-            return await self._list_page(request, visitor, "Tick what the key is to be good for.")
+            return await self._list(request, visitor, "Tick what the key is to be good for.")
         try:
             terms = terms_of(form)
         except ValueError as error:
-            return await self._list_page(request, visitor, f"{error}")
+            return await self._list(request, visitor, f"{error}")
         asked = (self._stores, visitor.operator, visitor.account, scopes, terms)
         made = await in_thread(accounts.add_key, *asked)
-        return self._made_page(request, visitor, made, scopes)
+        return self._made_page(request, made, scopes)
 
-    async def _ask_to_revoke(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _ask_to_revoke(self, request: web.Request, visitor: Visitor) -> Answer:
         key = await self._key(request, visitor)
-        question = Question(
-            f"Revoke the key {key.prefix}…?",
-            "Whatever uses it is refused within 5 seconds, and nobody makes it work again.",
-            request.path,
-            "Revoke it",
-            KEYS,
-        )
-        return ask(self._frame, request, visitor, question)
+        what = "Whatever uses it is refused within 5 seconds, and nobody makes it work again."
+        return ask(f"Revoke the key {key.prefix}…?", what, "Revoke it", KEYS)
 
-    async def _revoke(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _revoke(self, request: web.Request, visitor: Visitor) -> Answer:
         key = await self._key(request, visitor)
         await in_thread(accounts.revoke_key, self._stores, visitor.operator, key.prefix)
         return see_other(KEYS, done=f"{key.prefix}… has ended.")
 
-    async def _ask_to_rotate(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _ask_to_rotate(self, request: web.Request, visitor: Visitor) -> Answer:
         key = await self._key(request, visitor)
-        return show(self._frame, request, visitor, "rotate", key=key, keep=KEEP)
+        return show("rotate", key=key, keep=KEEP)
 
-    async def _rotate(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _rotate(self, request: web.Request, visitor: Visitor) -> Answer:
         key, keep = await self._key(request, visitor), (await fields_of(request))["keep"]
         if keep not in KEEP:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "say how long the old key works on")
         asked = (self._stores, visitor.operator, key.prefix, float(keep))
         made = await in_thread(accounts.rotate_key, *asked)
-        return self._made_page(request, visitor, made, key.scopes)
+        return self._made_page(request, made, key.scopes)
 
     async def _key(self, request: web.Request, visitor: Visitor) -> KeptKey:
         """Find the visitor's key that the path names. Raises Problem."""
@@ -146,14 +136,11 @@ class KeyPages:
                 return each
         raise Problem(HTTPStatus.NOT_FOUND, "there is no such key, or it has ended")
 
-    def _made_page(
-        self, request: web.Request, visitor: Visitor, made: MadeKey, scopes: Sequence[Scope]
-    ) -> web.Response:
+    def _made_page(self, request: web.Request, made: MadeKey, scopes: Sequence[Scope]) -> Answer:
         secret = made.signing.secret if isinstance(made.signing, HmacSecret) else ""
         # Where requests must be signed, none can be written here.
-        tried = "" if made.signing else curl(base_of(self._frame, request), made.text, scopes)
-        values = {"text": made.text, "secret": secret, "scopes": scopes, "curl": tried}
-        return show(self._frame, request, visitor, "key", **values)
+        tried = "" if made.signing else curl(self._visitors.base_of(request), made.text, scopes)
+        return show("key", text=made.text, secret=secret, scopes=scopes, curl=tried)
 
 
 def may_give(visitor: Visitor, scope: Scope) -> bool:
@@ -175,12 +162,6 @@ def terms_of(form: Mapping[str, str]) -> Terms:
     return Terms(lasts_seconds=int(days) * 86_400.0 if days else None, per_second=rate)
 
 
-def base_of(frame: Frame, request: web.Request) -> str:
-    """Name where this service is reached, as links and examples begin."""
-    asking = frame.visitors.proxies.asking(request)
-    return frame.visitors.config.http.public_url or f"{asking.scheme}://{request.host}"
-
-
 def curl(base: str, key: str, scopes: Sequence[Scope]) -> str:
     """Write a command that works with a key, and shows that it does."""
     header = shlex.quote(f"as-api-key: {key}")
@@ -198,8 +179,8 @@ def _works(key: KeptKey) -> bool:
 class LinkPages:
     """For one event loop."""
 
-    def __init__(self, frame: Frame, backing: Backing) -> None:
-        self._frame = frame
+    def __init__(self, visitors: Visitors, backing: Backing) -> None:
+        self._visitors = visitors
         self._http = backing.config.http
         self._couriers = backing.catalogue.slugs
         self._links = Links(backing.operations.stored, backing.door, backing.catalogue)
@@ -208,29 +189,34 @@ class LinkPages:
         """Name them."""
         one = f"{LINKS}/{{link}}"
         return [
-            Page("GET", LINKS, self._listed),
+            Page("GET", LINKS, self._list),
             Page("POST", LINKS, self._make, Scope.INGEST),
             Page("GET", f"{one}/revoke", self._ask_to_revoke, Scope.INGEST),
             Page("POST", f"{one}/revoke", self._revoke, Scope.INGEST),
         ]
 
-    async def _listed(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        return await self._list_page(request, visitor, {})
-
-    async def _list_page(
-        self, request: web.Request, visitor: Visitor, given: Mapping[str, str], wrong: str = ""
-    ) -> web.Response:
+    async def _list(
+        self,
+        request: web.Request,
+        visitor: Visitor,
+        given: Mapping[str, str] = NOTHING,
+        wrong: str = "",
+    ) -> Answer:
         after = request.query.get("after", "")
         found = await self._links.of(visitor.account, after, LINKS_SHOWN + 1)
         shown = found[:LINKS_SHOWN]
         following = link_to(LINKS, after=shown[-1].id) if len(found) > len(shown) else ""
-        status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
-        values = {"links": shown, "following": following, "status": status, "wrong": wrong}
-        values |= {"couriers": self._couriers, "fields": FIELDS, "given": given}
-        makes = Scope.INGEST in visitor.scopes
-        return show(self._frame, request, visitor, "links", makes=makes, **values)
+        return show(
+            "links",
+            links=shown,
+            following=following,
+            couriers=self._couriers,
+            fields=FIELDS,
+            given=given,
+            wrong=wrong,
+        )
 
-    async def _make(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _make(self, request: web.Request, visitor: Visitor) -> Answer:
         form = await fields_of(request)
         names = ("slug", "number", "title", *FIELDS)
         given = {name: text for name in names if (text := form[name].strip())}
@@ -240,29 +226,22 @@ class LinkPages:
             asked = (visitor.operator, request_members, given.get("title"))
             made, secret = await self._links.add(*asked)
         except msgspec.ValidationError as error:
-            return await self._list_page(request, visitor, given, f"{error}")
+            return await self._list(request, visitor, given, f"{error}")
         except MalformedJob as error:
-            return await self._list_page(request, visitor, given, error.detail)
+            return await self._list(request, visitor, given, error.detail)
         except TooManyLinks as error:
             why = f"there are {LINKS_MOST} links already: revoke those that nobody needs"
             raise Problem(HTTPStatus.CONFLICT, why) from error
-        url = f"{base_of(self._frame, request)}/start/{secret}"
-        by_get = self._http.links_by_get
-        return show(self._frame, request, visitor, "link", made=made, url=url, by_get=by_get)
+        url = f"{self._visitors.base_of(request)}/start/{secret}"
+        return show("link", made=made, url=url, by_get=self._http.links_by_get)
 
-    async def _ask_to_revoke(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _ask_to_revoke(self, request: web.Request, visitor: Visitor) -> Answer:
         found = await self._link(request, visitor)
         what = f"{found.title} " if found.title else ""
-        question = Question(
-            "Revoke this secret link?",
-            f"The link {what}for {found.slug} {found.number} starts nothing any more.",
-            request.path,
-            "Revoke it",
-            LINKS,
-        )
-        return ask(self._frame, request, visitor, question)
+        what = f"The link {what}for {found.slug} {found.number} starts nothing any more."
+        return ask("Revoke this secret link?", what, "Revoke it", LINKS)
 
-    async def _revoke(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _revoke(self, request: web.Request, visitor: Visitor) -> Answer:
         found = await self._link(request, visitor)
         await self._links.revoke(visitor.operator, found.id)
         return see_other(LINKS, done=f"The link for {found.slug} {found.number} is revoked.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 from service.config.address import is_loopback
 from service.config.schema import Config
@@ -20,11 +21,11 @@ from service.web.dead import DeadPages
 from service.web.deliveries import DELIVERIES, INBOX, DeliveryLists
 from service.web.delivery import OneDelivery
 from service.web.entrance import Entrance
-from service.web.frame import Entry, Frame
+from service.web.frame import Entry, Frame, Page
 from service.web.imports import Imports
 from service.web.inbox import OneRelayed
 from service.web.keys import KeyPages, LinkPages
-from service.web.lines import LinePages
+from service.web.lines import LinePages, WorkerPages
 from service.web.overview import Overview
 from service.web.parcel import OneParcel
 from service.web.parcels import Parcels
@@ -35,7 +36,6 @@ from service.web.settings import Settings
 from service.web.statistics import StatisticsPages
 from service.web.users import UserPages
 from service.web.visitors import Visitors
-from service.web.workers import WorkerPages
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("Overview", "/"),
@@ -53,6 +53,13 @@ ENTRIES: tuple[Entry, ...] = (
 """The navigation, in its order. Entries of pages that come later join here."""
 
 
+class PageModule(Protocol):
+    """What a page module gives."""
+
+    def pages(self) -> list[Page]:
+        """Name what it serves."""
+
+
 def wanted(config: Config, listen: str) -> bool:
     """Whether `api` serves pages where it listens."""
     enabled = config.web.enabled
@@ -62,26 +69,20 @@ def wanted(config: Config, listen: str) -> bool:
 @contextlib.asynccontextmanager
 async def open_pages(backing: Backing) -> AsyncIterator[Opened]:
     """Open all pages for the `with` block."""
-    public = backing.config.web.public_proof
-    entries = (*ENTRIES, Entry("Proof", "/proof", operators=not public))
-    frame = Frame(Visitors(backing.config, backing.operations.stored.stores), entries)
-    entrance = Entrance(frame)
-    board = Board(backing)
-    pages = [*Overview(frame, board).pages(), *entrance.pages()]
-    pages += [*Settings(frame).pages(), *UserPages(frame).pages()]
-    pages += [*KeyPages(frame).pages(), *LinkPages(frame, backing).pages()]
-    pages += [*LinePages(frame, board).pages(), *WorkerPages(frame, board).pages()]
-    pages += [*DeadPages(frame, board).pages(), *StatisticsPages(frame, board).pages()]
-    pages += AccountPages(frame, board).pages()
-    pages += ProofPages(frame, board, public=public).pages()
-    pages += [*Parcels(frame, backing).pages(), *Imports(frame, backing).pages()]
-    pages += OneParcel(frame, backing).pages()
-    services = Services(backing.config, backing.operations.stored.stores)
-    pages += [*ServiceEdits(frame, services, backing).pages()]
-    pages += [*ServicePages(frame, services).pages()]
-    for root in (DELIVERIES, INBOX):
-        pages += DeliveryLists(frame, services, root).pages()
-    pages += [*OneDelivery(frame, services).pages(), *OneRelayed(frame, services).pages()]
+    public, stores = backing.config.web.public_proof, backing.operations.stored.stores
+    visitors, services = Visitors(backing.config, stores), Services(backing.config, stores)
+    entrance, board = Entrance(visitors), Board(backing)
+    of_all: list[PageModule] = [
+        *(Overview(board), entrance, Settings(visitors), UserPages(visitors), KeyPages(visitors)),
+        *(LinkPages(visitors, backing), LinePages(board), WorkerPages(board), DeadPages(board)),
+        *(StatisticsPages(board), AccountPages(board), ProofPages(board, public=public)),
+        *(Parcels(backing, board), Imports(backing), OneParcel(visitors, backing)),
+        *(ServiceEdits(services, backing), ServicePages(services)),
+        *(DeliveryLists(services, DELIVERIES), DeliveryLists(services, INBOX)),
+        *(OneDelivery(services), OneRelayed(services)),
+    ]
+    frame = Frame(visitors, (*ENTRIES, Entry("Proof", "/proof", operators=not public)))
+    pages = [page for each in of_all for page in each.pages()]
     await entrance.announce()
     try:
         yield Opened([*assets.routes(), *frame.routes(pages)], frame.missing)

@@ -13,6 +13,7 @@ from service.http.backend.operations import OperationView, queued
 from service.http.events import NAMED_MOST, Stream
 from service.http.exchange import Problem, malformed
 from service.http.operations import holding, own_id
+from service.http.reading import parcel_of
 from service.http.serve import Backing
 from service.operator.audit import recorded
 from service.operator.connections import in_thread
@@ -21,9 +22,9 @@ from service.operator.keys import Scope
 from service.operator.parcels import spoken_of
 from service.operator.put import Sendable, job_of
 from service.operator.stored import fields_in, shown
-from service.web.frame import Frame, Page, see_other
+from service.web.frame import Answer, Page, View, see_other, view
 from service.web.parcels import address
-from service.web.visitors import Visitor
+from service.web.visitors import Visitor, Visitors, fields_of
 from service.web.writing import link
 from tracking.errors import MalformedJob
 from tracking.request import Number, Slug, account_and_id, operation_id
@@ -37,8 +38,8 @@ ONE = "/parcels/{slug}/{number}"
 class OneParcel:
     """For one event loop. Each handler raises Problem, 404 for what is another account's."""
 
-    def __init__(self, frame: Frame, backing: Backing) -> None:
-        self._frame = frame
+    def __init__(self, visitors: Visitors, backing: Backing) -> None:
+        self._visitors = visitors
         self._config = backing.config
         self._catalogue = backing.catalogue
         self._door = backing.door
@@ -56,17 +57,17 @@ class OneParcel:
             Page("POST", f"{ONE}/forget", self.forget, operators=True),
         ]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show a parcel. Raises Problem, StoreError."""
         values = await self._values(request, visitor)
-        return self._frame.render(request, visitor, "parcels/one.html", **values)
+        return view("parcels/one.html", **values)
 
-    async def now(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def now(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show what of an open page has changed. Raises Problem, StoreError."""
         values = await self._values(request, visitor)
-        return self._frame.render(request, visitor, "parcels/now.html", **values)
+        return view("parcels/now.html", **values)
 
-    async def events(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def events(self, request: web.Request, visitor: Visitor) -> Answer:
         """Tell an open page of its operations, as `/v1/events` does. Raises Problem, StoreError."""
         named = request.query.getall("id", [])[:NAMED_MOST]
         only = frozenset(own_id(each, visitor.account) for each in named)
@@ -74,16 +75,16 @@ class OneParcel:
             raise Problem(HTTPStatus.BAD_REQUEST, "name the operations: ?id=…")
 
         async def knows(request: web.Request) -> bool:
-            return (await self._frame.visitors.of(request)).known
+            return (await self._visitors.of(request)).known
 
         with holding(self._operations, visitor.email):
             return await Stream(self._operations, knows).tell(
                 request, visitor.account, only, whose=visitor.account, progress=True
             )
 
-    async def ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def ask(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have the courier asked now. Raises Problem, StoreError."""
-        slug, number = self._parcel(request)
+        slug, number = parcel_of(request, self._catalogue)
         document = await self._operations.stored.tracking(slug, number, visitor.account)
         if not document and not await self._operations.of_parcel(slug, number, visitor.account):
             raise web.HTTPNotFound
@@ -95,17 +96,15 @@ class OneParcel:
         await self._door.take([put])
         return see_other(address(slug, number), id=account_and_id(put.id)[1])
 
-    async def confirm(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def confirm(self, request: web.Request, _: Visitor) -> Answer:
         """Ask whether to forget it. Raises Problem."""
-        return self._confirm(request, visitor, HTTPStatus.OK)
+        return self._confirm(request)
 
-    async def forget(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def forget(self, request: web.Request, visitor: Visitor) -> Answer:
         """Forget it, once its number was typed. Raises Problem, StoreError."""
-        slug, number = self._parcel(request)
-        typed = f"{(await request.post()).get('typed', '')}"
-        if typed.strip().upper() != number:
-            why = "type the number as it stands above"
-            return self._confirm(request, visitor, HTTPStatus.UNPROCESSABLE_ENTITY, why)
+        slug, number = parcel_of(request, self._catalogue)
+        if (await fields_of(request))["typed"].strip().upper() != number:
+            return self._confirm(request, "type the number as it stands above")
 
         def act() -> Found:
             # Which number it was is forgotten as well.
@@ -115,18 +114,13 @@ class OneParcel:
             return found
 
         found = await asyncio.to_thread(act)
-        done = "; ".join(found.failed) or "the parcel is forgotten"
+        done = "; ".join(found.failed) or "The parcel is forgotten."
         return see_other("/parcels", done=done)
 
-    def _confirm(
-        self, request: web.Request, visitor: Visitor, status: HTTPStatus, wrong: str = ""
-    ) -> web.Response:
-        slug, number = self._parcel(request)
-        return self._frame.render(
-            request,
-            visitor,
+    def _confirm(self, request: web.Request, wrong: str = "") -> View:
+        slug, number = parcel_of(request, self._catalogue)
+        return view(
             "parcels/forget.html",
-            status,
             slug=slug,
             number=number,
             address=address(slug, number),
@@ -136,7 +130,7 @@ class OneParcel:
 
     async def _values(self, request: web.Request, visitor: Visitor) -> dict[str, Any]:
         """Find all that a page of the parcel shows."""
-        slug, number = self._parcel(request)
+        slug, number = parcel_of(request, self._catalogue)
         account = visitor.account
         document = await self._operations.stored.tracking(slug, number, account)
         operations = await self._operations.of_parcel(slug, number, account)
@@ -159,7 +153,6 @@ class OneParcel:
             "address": where,
             "again": link(f"{where}/now", id=request.query.get("id", "")),
             "events": f"{where}/events?" + "&".join(link("", id=each)[1:] for each in ids),
-            "may_ask": Scope.INGEST in visitor.scopes,
         }
 
     async def _with_asked(
@@ -182,10 +175,3 @@ class OneParcel:
         elif (found.slug, found.number) != parcel:
             raise web.HTTPNotFound
         return [found, *known]
-
-    def _parcel(self, request: web.Request) -> tuple[Slug, Number]:
-        named = request.match_info
-        try:
-            return self._catalogue.parcel(named["slug"], named["number"])
-        except MalformedJob as error:
-            raise malformed(error, HTTPStatus.NOT_FOUND) from error

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -15,7 +14,6 @@ from service.http.exchange import REQUEST_ID, Problem, finish
 from service.http.parcels import ListedParcels
 from service.http.reading import read_query
 from service.http.serve import Backing
-from service.operator.catalogue import Sign
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.parcels import (
@@ -24,21 +22,18 @@ from service.operator.parcels import (
     Counts,
     Narrow,
     Which,
-    counts_of,
     exported,
     page_of,
 )
 from service.operator.put import job_of
 from service.web import assets
-from service.web.frame import Frame, Page, see_other
-from service.web.visitors import Visitor
+from service.web.board import Board
+from service.web.frame import Answer, Page, View, see_other, view
+from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
 from tracking.checkpoint import Tag
 from tracking.errors import MalformedJob, StoreError
-from tracking.request import FIELDS, FIELDS_PREFIX, Account, account_and_id
-
-COUNTED_SECONDS = 30.0
-"""How long counts are shown before they are counted again."""
+from tracking.request import FIELDS, FIELDS_PREFIX, account_and_id
 
 AGES = {"1": "an hour", "24": "a day", "168": "a week", "720": "30 days"}
 """Hours, and what the list calls them."""
@@ -50,12 +45,11 @@ CANDIDATES_MOST = 8
 class Parcels:
     """For one event loop."""
 
-    def __init__(self, frame: Frame, backing: Backing) -> None:
-        self._frame = frame
+    def __init__(self, backing: Backing, board: Board) -> None:
         self._catalogue = backing.catalogue
         self._door = backing.door
         self._stores = backing.operations.stored.stores
-        self._counts: dict[Account, tuple[float, Counts]] = {}
+        self._board = board
 
     def pages(self) -> list[Page]:
         """Name them."""
@@ -67,7 +61,7 @@ class Parcels:
             Page("GET", "/parcels/detect", self.detect, Scope.INGEST),
         ]
 
-    async def listed(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def listed(self, request: web.Request, visitor: Visitor) -> Answer:
         """List parcels, with how many there are by tag. Raises Problem, StoreError."""
         meant = _meant(request)
         which = meant.which(visitor.account, self._catalogue)
@@ -81,13 +75,11 @@ class Parcels:
             following = {**given, "cursor": cursor_of(*page.last)} if page.last else None
             values |= {"rows": page.rows, "narrow": page.narrow}
             values["following"] = link("/parcels", **following) if following else ""
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "parcels/list.html",
             **values,
             given=given,
-            counts=await self._counted(visitor.account),
+            counts=await self._counted(visitor),
             filtered=any(name != "sort" for name in given),
             tags=tuple(Tag),
             slugs=self._catalogue.slugs,
@@ -96,38 +88,28 @@ class Parcels:
             export=link("/parcels/export", **given),
             sought_most=SOUGHT_MOST,
             counted_most=COUNTED_MOST,
-            may_add=Scope.INGEST in visitor.scopes,
         )
 
-    async def _counted(self, account: Account) -> Counts | None:
-        """Count by tag, not more often than COUNTED_SECONDS; None where that takes too long."""
-        now = time.monotonic()
-        until, counts = self._counts.get(account, (0.0, None))
-        if until > now:
-            return counts
+    async def _counted(self, visitor: Visitor) -> Counts | None:
+        """Count by tag; None where that takes too long."""
         try:
-            counted: Counts = await in_thread(counts_of, self._stores, account)
+            return await self._board.accounts.counts(visitor.account)
         except Narrow:
-            return counts
-        self._counts = {name: each for name, each in self._counts.items() if each[0] > now}
-        self._counts[account] = now + COUNTED_SECONDS, counted
-        return counted
+            return None
 
-    async def export(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def export(self, request: web.Request, visitor: Visitor) -> Answer:
         """Write all that the list would show as CSV, as it is read. Raises Problem, StoreError."""
         which = _meant(request).which(visitor.account, self._catalogue)
         return await _streamed(request, self._stores, which)
 
-    async def form(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def form(self, request: web.Request, _: Visitor) -> Answer:
         """Show the form that adds a parcel."""
-        return self._form(request, visitor, dict(request.query), HTTPStatus.OK)
+        return self._form(request.query)
 
-    async def detect(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def detect(self, request: web.Request, _: Visitor) -> Answer:
         """Show the choice of couriers for what is typed: a part of an open form."""
         number = request.query.get("number", "")
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "parcels/couriers.html",
             candidates=self._candidates(number),
             slugs=self._catalogue.slugs,
@@ -135,38 +117,26 @@ class Parcels:
             asked=bool(number),
         )
 
-    async def add(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def add(self, request: web.Request, visitor: Visitor) -> Answer:
         """Put a request for a parcel; without a courier the likely ones are offered.
 
         Raises Problem, StoreError.
         """
-        posted = await request.post()
-        given = {name: text.strip() for name, text in posted.items() if isinstance(text, str)}
+        given = {name: text.strip() for name, text in (await fields_of(request)).items()}
         members = {name: given[name] for name in ("number", "slug", *FIELDS) if given.get(name)}
         try:
             if "slug" not in members:
                 members["slug"] = self._catalogue.likeliest(members.get("number", ""))
             put = job_of(members, self._catalogue, visitor.account)
         except MalformedJob as error:
-            status = HTTPStatus.UNPROCESSABLE_ENTITY
-            return self._form(request, visitor, given, status, error.detail)
+            return self._form(given, error.detail)
         await self._door.take([put])
         return see_other(address(put.slug, put.number), id=account_and_id(put.id)[1])
 
-    def _form(
-        self,
-        request: web.Request,
-        visitor: Visitor,
-        given: dict[str, str],
-        status: HTTPStatus,
-        wrong: str = "",
-    ) -> web.Response:
+    def _form(self, given: Mapping[str, str], wrong: str = "") -> View:
         number = given.get("number", "")
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "parcels/add.html",
-            status,
             given=given,
             wrong=wrong,
             candidates=self._candidates(number),
@@ -178,10 +148,9 @@ class Parcels:
 
     def _candidates(self, number: str) -> Sequence[Any]:
         try:
-            found = self._catalogue.candidates(number)
+            return self._catalogue.candidates(number, served=True)[:CANDIDATES_MOST]
         except MalformedJob:
             return ()
-        return [each for each in found if each.sign is not Sign.NO_MODULE][:CANDIDATES_MOST]
 
 
 def address(slug: str, number: str) -> str:
@@ -208,7 +177,7 @@ def _meant(request: web.Request) -> ListedParcels:
     return read_query(request.clone(rel_url=request.rel_url.with_query(given)), ListedParcels)
 
 
-async def _streamed(request: web.Request, stores: Any, which: Which) -> web.StreamResponse:
+async def _streamed(request: web.Request, stores: Any, which: Which) -> Answer:
     if request.method == "HEAD":
         return web.Response(headers=csv_headers("parcels.csv"))
     parts = exported(stores, which)

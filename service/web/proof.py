@@ -12,9 +12,9 @@ from aiohttp import web
 from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.proof import Proof, members, proof_in, public_key, signed
-from service.web.board import Board, Kept
-from service.web.frame import Frame, Page
-from service.web.visitors import Visitor
+from service.web.board import Board
+from service.web.frame import Answer, Page, moving
+from service.web.visitors import Kept, Visitor
 
 PROOF_SECONDS = 5.0
 """How long a proof serves: everybody may ask, and what was measured is written every 10 s."""
@@ -23,8 +23,7 @@ PROOF_SECONDS = 5.0
 class ProofPages:
     """The proof in three forms, without a name of an account, a number or a destination."""
 
-    def __init__(self, frame: Frame, board: Board, *, public: bool) -> None:
-        self._frame = frame
+    def __init__(self, board: Board, *, public: bool) -> None:
         self._board = board
         self._kept = Kept()
         self._scope = None if public else Scope.READ
@@ -34,29 +33,21 @@ class ProofPages:
         """Name them."""
         scope, operators = self._scope, self._operators
         return [
-            Page("GET", "/proof", self._show, scope, operators),
+            *moving("/proof", "proof/proof", self._values, scope, operators=operators),
             Page("GET", "/proof.json", self._json, scope, operators),
             Page("GET", "/proof.key", self._key, scope, operators),
-            self._frame.live(
-                "/proof/now", "proof/now.html", self._now, scope=scope, operators=operators
-            ),
         ]
 
-    async def _show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        """Show it. Raises StoreError."""
-        values = await self._now(request, visitor)
-        return self._frame.render(request, visitor, "proof/proof.html", **values)
-
-    async def _now(self, _: web.Request, __: Visitor) -> Mapping[str, Any]:
+    async def _values(self, _: web.Request, __: Visitor) -> Mapping[str, Any]:
         found = await self._proof()
         return {"found": found, "calls": found.measured, "operations": found.balance}
 
-    async def _json(self, _: web.Request, __: Visitor) -> web.StreamResponse:
+    async def _json(self, _: web.Request, __: Visitor) -> Answer:
         """Give it to machines. Raises StoreError."""
         text = json.dumps(await self._signed(), indent=1)
         return web.Response(text=f"{text}\n", content_type="application/json")
 
-    async def _key(self, _: web.Request, __: Visitor) -> web.StreamResponse:
+    async def _key(self, _: web.Request, __: Visitor) -> Answer:
         """Give the key that checks its signature. Raises StoreError."""
         ask = partial(in_thread, public_key, self._board.stores)
         text = await self._kept.get("key", PROOF_SECONDS, ask)

@@ -15,7 +15,7 @@ from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.services import BadWish, NoKeys, Services, ServiceType, UnknownService
 from service.web import service_forms
-from service.web.frame import Frame, Page, see_other
+from service.web.frame import NOTHING, Answer, Page, View, see_other, view
 from service.web.service_forms import Asked, asked_in, shown_in, typed_in, wrong_in
 from service.web.services import BESIDE, ONE, SERVICES, show_secret
 from service.web.visitors import Visitor
@@ -32,8 +32,7 @@ _ASIDE = (NoKeys, UnknownService)
 class ServiceEdits:
     """For one event loop. Each handler raises Problem, 404 for what is another account's."""
 
-    def __init__(self, frame: Frame, services: Services, backing: Backing) -> None:
-        self._frame = frame
+    def __init__(self, services: Services, backing: Backing) -> None:
         self._services = services
         self._slugs = backing.catalogue.slugs
 
@@ -46,12 +45,12 @@ class ServiceEdits:
             Page("POST", f"{ONE}/edit", self.change, Scope.HOOKS),
         ]
 
-    async def form(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def form(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show the form that makes a service, of the type that is chosen. Raises Problem."""
         usual = self._usual(request.query.get("type", ServiceType.WEBHOOK), visitor)
-        return self._form(request, visitor, usual, {**shown_in(usual), "name": ""}, {})
+        return self._form(usual, {**shown_in(usual), "name": ""})
 
-    async def make(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def make(self, request: web.Request, visitor: Visitor) -> Answer:
         """Make a service, and show its secret. Raises Problem, StoreError."""
         posted = await request.post()
         usual = self._usual(f"{posted.get('type', '')}", visitor)
@@ -63,17 +62,17 @@ class ServiceEdits:
             try:
                 given = (visitor.operator, visitor.account, name, wishes)
                 made = await in_thread(self._services.make, *given)
-                return show_secret(self._frame, request, visitor, self._services, made)
+                return show_secret(self._services, made)
             except NotDone as error:
                 wrong = _wrong(error)
-        return self._form(request, visitor, usual, {**typed_in(posted, kind), "name": name}, wrong)
+        return self._form(usual, {**typed_in(posted, kind), "name": name}, wrong)
 
-    async def edit(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def edit(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show the form that changes one. Raises Problem, StoreError."""
         now = await self._members(request, visitor)
-        return self._form(request, visitor, now, shown_in(now), {})
+        return self._form(now, shown_in(now))
 
-    async def change(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def change(self, request: web.Request, visitor: Visitor) -> Answer:
         """Change what is another in the form. Raises Problem, StoreError."""
         now, posted = await self._members(request, visitor), await request.post()
         name = now["name"]
@@ -87,7 +86,7 @@ class ServiceEdits:
             wrong = _wrong(error)
         if wrong:
             typed = typed_in(posted, ServiceType(now["type"]))
-            return self._form(request, visitor, now, typed, wrong)
+            return self._form(now, typed, wrong)
         done = "Nothing was changed." if not asked.wishes else "It is changed, and holds at once."
         return see_other(f"{SERVICES}/{part(name)}", done=done)
 
@@ -105,19 +104,11 @@ class ServiceEdits:
         return service_view.members(self._services, found)
 
     def _form(
-        self,
-        request: web.Request,
-        visitor: Visitor,
-        it: Mapping[str, Any],
-        given: Mapping[str, Any],
-        wrong: Mapping[str, str],
-    ) -> web.Response:
+        self, it: Mapping[str, Any], given: Mapping[str, Any], wrong: Mapping[str, str] = NOTHING
+    ) -> View:
         fields = service_forms.names_of(ServiceType(it["type"]))
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "services/form.html",
-            HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
             it=it,
             given=given,
             wrong=wrong,

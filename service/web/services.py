@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
@@ -22,11 +20,10 @@ from service.operator.keys import Scope
 from service.operator.services import Made, Services, ServiceType
 from service.web.bodies import visible
 from service.web.deliveries import DELIVERIES, INBOX
-from service.web.entrance import fields_of
-from service.web.frame import HERE, Frame, Page, see_other
+from service.web.frame import HERE, Answer, Page, View, see_other, view
 from service.web.plots import Bar, bars
 from service.web.statistics import Plot
-from service.web.visitors import Visitor
+from service.web.visitors import Visitor, fields_of
 from service.web.writing import link, part
 
 SERVICES = "/services"
@@ -44,8 +41,7 @@ STATES = {"active": "It goes on.", "paused": "It rests: what comes waits."}
 class ServicePages:
     """For one event loop. Each handler raises Problem, 404 for what is another account's."""
 
-    def __init__(self, frame: Frame, services: Services) -> None:
-        self._frame = frame
+    def __init__(self, services: Services) -> None:
         self._services = services
         self._stores = services.stores
 
@@ -55,7 +51,7 @@ class ServicePages:
             Page("GET", SERVICES, self.listed),
             Page("GET", f"{BESIDE}/alerts", self._alerts),
             Page("GET", ONE, self.show),
-            self._frame.live(f"{ONE}/now", "services/now.html", self._now),
+            Page("GET", f"{ONE}/now", self._show_now, live=True),
             Page("POST", f"{ONE}/state", self.set_state, Scope.HOOKS),
             Page("POST", f"{ONE}/test", self.test, Scope.HOOKS),
             Page("GET", f"{ONE}/tests/{{id}}", self._show_test),
@@ -65,35 +61,27 @@ class ServicePages:
             Page("POST", f"{ONE}/delete", self.delete, Scope.HOOKS),
         ]
 
-    async def listed(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def listed(self, _: web.Request, visitor: Visitor) -> Answer:
         """List the account's. Raises StoreError."""
         rows = await in_thread(service_view.rows_of, self._services, visitor.account)
-        may = Scope.HOOKS in visitor.scopes
         types = tuple(map(str, ServiceType))
-        return self._frame.render(
-            request,
-            visitor,
-            "services/list.html",
-            rows=rows,
-            may_change=may,
-            types=types,
-            beside=BESIDE,
-        )
+        return view("services/list.html", rows=rows, types=types, beside=BESIDE)
 
-    async def _alerts(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _alerts(self, _: web.Request, visitor: Visitor) -> Answer:
         """List what was mailed to whom, and when. Raises StoreError."""
         heard = [visitor.account, *([""] if visitor.operates else [])]
         mails = await in_thread(service_view.mails_of, self._stores, heard)
-        return self._frame.render(request, visitor, "services/alerts.html", mails=mails)
+        return view("services/alerts.html", mails=mails)
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show one, and how it does. Raises Problem, StoreError."""
         values = await in_thread(self._whole, visitor, request.match_info["name"])
-        values["may_change"] = Scope.HOOKS in visitor.scopes
-        return self._frame.render(request, visitor, "services/one.html", **values)
+        return view("services/one.html", **values)
 
-    async def _now(self, request: web.Request, visitor: Visitor) -> Mapping[str, Any]:
-        return await in_thread(self._how, visitor, request.match_info["name"])
+    async def _show_now(self, request: web.Request, visitor: Visitor) -> View:
+        """Show how one does now. Raises Problem, StoreError."""
+        values = await in_thread(self._how, visitor, request.match_info["name"])
+        return view("services/now.html", **values)
 
     def _how(self, visitor: Visitor, name: str) -> dict[str, Any]:
         told = service_view.whole_members(self._services, visitor.account, name)
@@ -114,7 +102,7 @@ class ServicePages:
             "list": link(DELIVERIES if is_webhook else INBOX, service=name),
         }
 
-    async def set_state(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def set_state(self, request: web.Request, visitor: Visitor) -> Answer:
         """Pause one, or let it go on. Raises Problem, StoreError."""
         name, state = request.match_info["name"], (await fields_of(request))["state"]
         if state not in STATES:
@@ -123,13 +111,13 @@ class ServicePages:
         await in_thread(self._services.change, *asked)
         return see_other(f"{SERVICES}/{part(name)}", done=STATES[state])
 
-    async def test(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def test(self, request: web.Request, visitor: Visitor) -> Answer:
         """Have a test delivered. Raises Problem, StoreError."""
         name = request.match_info["name"]
         put = await in_thread(self._services.test, visitor.operator, visitor.account, name)
         return see_other(f"{SERVICES}/{part(name)}/tests/{part(put.id)}")
 
-    async def _show_test(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _show_test(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show how a test went; waits a while for its attempt. Raises Problem, StoreError."""
         ends = time.monotonic() + WAIT_SECONDS
         name, identity = request.match_info["name"], request.match_info["id"]
@@ -144,46 +132,33 @@ class ServicePages:
         for each in told["attempts"]:
             each["body"] = visible(each["body"])
         service = await in_thread(self._services.named, visitor.account, name)
-        return self._frame.render(
-            request, visitor, "services/test.html", told=told, service=service
-        )
+        return view("services/test.html", told=told, service=service)
 
-    async def _ask(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        return await self._asked(request, visitor)
-
-    async def _asked(
-        self, request: web.Request, visitor: Visitor, wrong: str = ""
-    ) -> web.StreamResponse:
+    async def _ask(self, request: web.Request, visitor: Visitor, wrong: str = "") -> Answer:
         """Ask before a secret or a service is another, or gone."""
         name, act = request.match_info["name"], request.path.rpartition("/")[2]
         service = await in_thread(self._services.named, visitor.account, name)
-        status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
-        values = {"service": service, "wrong": wrong}
-        return self._frame.render(request, visitor, f"services/{act}.html", status, **values)
+        return view(f"services/{act}.html", service=service, wrong=wrong)
 
-    async def rotate(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def rotate(self, request: web.Request, visitor: Visitor) -> Answer:
         """Give one a new secret, and show it. Raises Problem, StoreError."""
         name = request.match_info["name"]
         made = await in_thread(self._services.rotate, visitor.operator, visitor.account, name)
-        return show_secret(self._frame, request, visitor, self._services, made)
+        return show_secret(self._services, made)
 
-    async def delete(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def delete(self, request: web.Request, visitor: Visitor) -> Answer:
         """Delete one, once its name was typed. Raises Problem, StoreError."""
         name = request.match_info["name"]
         if (await fields_of(request))["typed"].strip() != name:
-            return await self._asked(request, visitor, "type the name as it stands above")
+            return await self._ask(request, visitor, "type the name as it stands above")
         await in_thread(self._services.delete, visitor.operator, visitor.account, name)
         return see_other(SERVICES, done=f"The service {name} is deleted.")
 
 
-def show_secret(
-    frame: Frame, request: web.Request, visitor: Visitor, services: Services, made: Made
-) -> web.Response:
+def show_secret(services: Services, made: Made) -> View:
     """Render the page that shows a new secret, this once."""
     variable = "WEBHOOK" if made.service.type is ServiceType.WEBHOOK else "RELAY"
-    return frame.render(
-        request,
-        visitor,
+    return view(
         "services/made.html",
         it=service_view.members(services, made.service),
         secret=made.secret,
@@ -217,4 +192,4 @@ def _plot(hours: list[service_view.Hour]) -> Plot:
         title += f": {tried:,}, {1 - failed / tried:.1%} of them taken"
     drawn = bars(title, [Bar(f"{each.at:%H}:00", each.attempts, each.failed) for each in hours])
     rows = [(f"{each.at:%d %H}:00", f"{each.attempts:,}", f"{each.failed:,}") for each in hours]
-    return Plot(title, drawn, ("Hour (UTC)", "Attempts", "Failed"), rows)
+    return Plot(title, drawn, ("Hour (UTC)", "#Attempts", "#Failed"), rows)

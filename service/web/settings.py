@@ -23,14 +23,14 @@ from service.operator.connections import in_thread
 from service.operator.keys import Scope
 from service.operator.quotas import Quota, quotas_of
 from service.operator.sessions import SESSION_DAYS
-from service.web.entrance import fields_of
-from service.web.frame import Entry, Frame, Page, may, see_other
-from service.web.visitors import Visitor
+from service.web.frame import Answer, Entry, Page, View, see_other, view
+from service.web.visitors import Visitor, Visitors, fields_of, number_in
 from tracking.errors import NotDone
 
 OWNERS = Scope.HOOKS
 """What the role of owners alone is good for."""
 
+DAYS_DIGITS = 3
 ALERTS, RETENTION = "/settings/alerts", "/settings/retention"
 
 PARTS = (
@@ -58,125 +58,86 @@ class Kept(NamedTuple):
     setting: str
 
 
-class Question(NamedTuple):
-    """What is asked on a page of its own before an act that nobody can take back."""
-
-    title: str
-    what: str
-    act: str
-    button: str
-    back: str
+def show(name: str, status: HTTPStatus | None = None, **values: Any) -> View:
+    """Show a page of the settings."""
+    return view(f"settings/{name}.html", status, parts=PARTS, **values)
 
 
-def show(
-    frame: Frame,
-    request: web.Request,
-    visitor: Visitor,
-    name: str,
-    **values: Any,
-) -> web.Response:
-    """Render a page of the settings."""
-    parts = [each for each in PARTS if may(visitor, each)]
-    return frame.render(request, visitor, f"settings/{name}.html", parts=parts, **values)
-
-
-def ask(frame: Frame, request: web.Request, visitor: Visitor, question: Question) -> web.Response:
-    """Ask before an act; the form posts to `question.act`."""
-    return show(frame, request, visitor, "confirm", question=question)
+def ask(title: str, what: str, button: str, back: str) -> View:
+    """Ask before an act that nobody can take back, at the path to which its form posts."""
+    return show("confirm", title=title, what=what, button=button, back=back)
 
 
 class Settings:
     """For one event loop."""
 
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-        self._config = frame.visitors.config
-        self._stores = frame.visitors.stores
+    def __init__(self, visitors: Visitors) -> None:
+        self._config = visitors.config
+        self._stores = visitors.stores
 
     def pages(self) -> list[Page]:
         """Name them."""
         return [
-            Page("GET", "/settings", self._show_account),
-            Page("GET", ALERTS, self._show_alerts, OWNERS),
+            Page("GET", "/settings", self._account_page),
+            Page("GET", ALERTS, self._alerts_page, OWNERS),
             Page("POST", ALERTS, self._set_alerts, OWNERS),
             Page("POST", f"{ALERTS}/test", self._test_mail, OWNERS),
-            Page("GET", RETENTION, self._show_retention, OWNERS),
+            Page("GET", RETENTION, self._retention_page, OWNERS),
             Page("POST", RETENTION, self._set_days, OWNERS),
         ]
 
-    async def _show_account(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _account_page(self, _: web.Request, visitor: Visitor) -> Answer:
         account = await self._account(visitor)
         found = await in_thread(quotas_of, self._config, self._stores, [account.name])
         quotas = [(QUOTAS[each], use) for each, use in found[account.name].items()]
-        return show(self._frame, request, visitor, "account", account=account, quotas=quotas)
+        return show("account", account=account, quotas=quotas)
 
-    async def _show_alerts(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        return await self._alerts_page(request, visitor)
-
-    async def _set_alerts(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _set_alerts(self, request: web.Request, visitor: Visitor) -> Answer:
         address = (await fields_of(request))["alerts"].strip()
         asked = (self._stores, visitor.operator, visitor.account, address)
         try:
             await in_thread(set_alerts, *asked)
         except NotDone:
             wrong = {"given": address, "wrong": "This is no address of a mailbox."}
-            return await self._alerts_page(
-                request, visitor, HTTPStatus.UNPROCESSABLE_ENTITY, **wrong
-            )
+            return await self._alerts_page(request, visitor, **wrong)
         done = f"Alerts go to {address}." if address else "Alerts go to nobody by mail."
         return see_other(ALERTS, done=done)
 
-    async def _test_mail(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _test_mail(self, request: web.Request, visitor: Visitor) -> Answer:
         """Send a mail at once, and say what the server answered."""
         await in_thread(count_attempt, self._stores, Attempt.TEST_MAIL, visitor.account)
         asked = (self._config, self._stores, visitor.operator, visitor.account)
         try:
             answer = await in_thread(send_test_mail, *asked)
         except NotDone as error:
-            said = {"refused": f"{error}"}
-            return await self._alerts_page(request, visitor, HTTPStatus.BAD_GATEWAY, **said)
+            return await self._alerts_page(request, visitor, refused=f"{error}")
         return see_other(ALERTS, done=f"The mail is sent. The server answered: {answer}")
 
-    async def _alerts_page(
-        self,
-        request: web.Request,
-        visitor: Visitor,
-        status: HTTPStatus = HTTPStatus.OK,
-        **said: str,
-    ) -> web.Response:
+    async def _alerts_page(self, _: web.Request, visitor: Visitor, **said: str) -> Answer:
         account = await self._account(visitor)
         values = {"given": account.alerts, "wrong": "", "refused": ""} | said
-        values["host"] = self._config.mail.host
-        return show(
-            self._frame, request, visitor, "alerts", status=status, account=account, **values
-        )
+        status = HTTPStatus.BAD_GATEWAY if values["refused"] else None
+        return show("alerts", status, account=account, host=self._config.mail.host, **values)
 
-    async def _show_retention(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        return await self._retention_page(request, visitor)
-
-    async def _set_days(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _set_days(self, request: web.Request, visitor: Visitor) -> Answer:
         text = (await fields_of(request))["days"].strip()
         try:
-            days = _days(text)
+            days = number_in(text, DAYS_DIGITS) if text else None
             asked = (self._stores, visitor.operator, visitor.account, days)
             await in_thread(set_inbox_keep_days, *asked)
-        except NotDone:
-            said = {"given": text, "wrong": "Write a number of days from 1 to 90, or nothing."}
-            return await self._retention_page(request, visitor, **said)
+        except (NotDone, ValueError):
+            wrong = "Write a number of days from 1 to 90, or nothing."
+            return await self._retention_page(request, visitor, text, wrong)
         kept = f"for {days} days" if days else "as long as the settings of this service say"
         return see_other(RETENTION, done=f"Relayed requests are kept {kept}.")
 
     async def _retention_page(
-        self, request: web.Request, visitor: Visitor, given: str | None = None, wrong: str = ""
-    ) -> web.Response:
+        self, _: web.Request, visitor: Visitor, given: str | None = None, wrong: str = ""
+    ) -> Answer:
         account = await self._account(visitor)
         set_days = "" if account.inbox_keep_days is None else f"{account.inbox_keep_days}"
         return show(
-            self._frame,
-            request,
-            visitor,
             "retention",
-            status=HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
             kept=kept_of(self._config, account),
             usual=self._config.webhooks.inbox_keep_days,
             given=set_days if given is None else given,
@@ -187,40 +148,26 @@ class Settings:
         return await in_thread(find_account, self._stores, visitor.account)
 
 
-def _days(text: str) -> int | None:
-    """Read days that somebody typed, "" for none. Raises NotDone."""
-    if not text:
-        return None
-    if not (text.isascii() and text.isdecimal()):
-        raise NotDone(f"{text[:80]!r} is no number of days")
-    return int(text[:9]) or -1
+_KEPT = (
+    ("Parcels that have ended, from their last change", "results", "keep_days"),
+    ("What failed attempts quote of a courier's answer", "results", "excerpt_days"),
+    ("Operations, from their end", "operations", "keep_days"),
+    ("Requests that got no answer, and answers that nobody could read", "dead", "keep_days"),
+    ("Deliveries of webhooks, from their end", "webhooks", "keep_days"),
+    ("Their attempts, with what was answered", "webhooks", "attempts_keep_days"),
+)
 
 
 def kept_of(config: Config, account: KeptAccount) -> list[Kept]:
     """List what is kept of an account for how long, and what says so."""
-    webhooks, days = config.webhooks, account.inbox_keep_days
+    days = account.inbox_keep_days
     inbox = "of your account" if days else "[webhooks] inbox_keep_days"
-    results = "[results] keep_days"
     return [
-        Kept("Parcels that have ended, from their last change", config.results.keep_days, results),
-        Kept(
-            "What failed attempts quote of a courier's answer",
-            config.results.excerpt_days,
-            "[results] excerpt_days",
+        *(
+            Kept(what, getattr(getattr(config, of), name), f"[{of}] {name}")
+            for what, of, name in _KEPT
         ),
-        Kept("Operations, from their end", config.operations.keep_days, "[operations] keep_days"),
-        Kept(
-            "Requests that got no answer, and answers that nobody could read",
-            config.dead.keep_days,
-            "[dead] keep_days",
-        ),
-        Kept("Deliveries of webhooks, from their end", webhooks.keep_days, "[webhooks] keep_days"),
-        Kept(
-            "Their attempts, with what was answered",
-            webhooks.attempts_keep_days,
-            "[webhooks] attempts_keep_days",
-        ),
-        Kept("Relayed requests, from their end", days or webhooks.inbox_keep_days, inbox),
+        Kept("Relayed requests, from their end", days or config.webhooks.inbox_keep_days, inbox),
         Kept("Sessions of users, from the login", SESSION_DAYS, ""),
         Kept("Records of what users and operators did", None, ""),
     ]

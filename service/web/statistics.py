@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import NamedTuple
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from markupsafe import Markup
 
 from service.operator.statistics import SHARES, Statistics, moment_of
 from service.web.board import LASTS, Board
-from service.web.frame import Frame, Page
+from service.web.frame import Answer, Page, view
 from service.web.plots import Bar, bars
 from service.web.visitors import Visitor
 from tracking.errors import MalformedJob
@@ -42,19 +43,16 @@ class Figures(NamedTuple):
 class StatisticsPages:
     """The page of statistics."""
 
-    def __init__(self, frame: Frame, board: Board) -> None:
-        self._frame = frame
+    def __init__(self, board: Board) -> None:
         self._board = board
 
     def pages(self) -> list[Page]:
         """Name it."""
         return [Page("GET", "/statistics", self.show, operators=True)]
 
-    async def show(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def show(self, request: web.Request, _: Visitor) -> Answer:
         """Show statistics. Raises StoreError."""
-        slug, wrong = "", ""
-        last = request.query.get("last", "day")
-        last = last if last in LASTS else "day"
+        slug, wrong, last = "", "", last_of(request)
         if named := request.query.get("slug", "").strip():
             try:
                 slug = self._board.catalogue.resolve(named)[0]
@@ -62,14 +60,13 @@ class StatisticsPages:
                 wrong = error.detail
         found = await self._board.statistics(slug, last)
         total = found.total
-        return self._frame.render(
-            request,
-            visitor,
+        return view(
             "operators/statistics.html",
+            HTTPStatus.OK,
             slug=slug or named,
             wrong=wrong,
             last=last,
-            lasts=list(LASTS),
+            lasts={each: f"last {each}" for each in LASTS},
             slugs=self._board.catalogue.slugs,
             found=found,
             since=moment_of(found.since),
@@ -77,6 +74,12 @@ class StatisticsPages:
             times=[("waited", _times(total.waited)), ("call", _times(total.took))],
             plots=plots_of(found),
         )
+
+
+def last_of(request: web.Request) -> str:
+    """Read of which time statistics are asked for."""
+    last = request.query.get("last", "day")
+    return last if last in LASTS else "day"
 
 
 def figures_of(tally: Tally) -> Figures:
@@ -87,9 +90,7 @@ def figures_of(tally: Tally) -> Figures:
         "took an answer that was fresh, or another's": tally.shared,
         "cancelled in time": counts["CANCELLED"],
     }
-    others = {
-        **{name.replace("_", " "): counts[name] for name in (*CALLS_OF_NONE, *REFUSED)},
-    }
+    others = {name.replace("_", " "): counts[name] for name in (*CALLS_OF_NONE, *REFUSED)}
     return Figures(
         requests=tally.operations + counts[MERGED],
         calls=tally.calls,
@@ -102,41 +103,33 @@ def figures_of(tally: Tally) -> Figures:
 
 def plots_of(found: Statistics) -> list[Plot]:
     """Draw requests that ended, calls, and how long requests waited."""
-    return [requests_plot(found), _calls(found), _waited(found)]
+    calls, waited = ("#calls", "#of them to be repeated"), "Seconds waited, 95 of 100 at most"
+    return [
+        requests_plot(found),
+        _counted(found, "Calls", calls, lambda t: (t.calls, t.counts["repeated"])),
+        _counted(found, waited, ("#seconds",), lambda t: (_p95(t), 0.0), form="{:.2f}"),
+    ]
 
 
 def requests_plot(found: Statistics) -> Plot:
     """Draw requests that ended, the failures among them at the foot of each bar."""
-    title, headers = "Requests that ended", ("from (UTC)", "requests", "of them failed")
-    return _counted(found, (title, headers), lambda t: (t.operations, t.counts["ERROR"]))
-
-
-def _calls(found: Statistics) -> Plot:
-    title, headers = "Calls", ("from (UTC)", "calls", "of them to be repeated")
-    return _counted(found, (title, headers), lambda t: (t.calls, t.counts["repeated"]))
-
-
-def _waited(found: Statistics) -> Plot:
-    title = "Seconds waited, 95 of 100 at most"
-    return _counted(
-        found, (title, ("from (UTC)", "seconds")), lambda t: (_p95(t), 0.0), form="{:.2f}"
-    )
+    title, headers = "Requests that ended", ("#requests", "#of them failed")
+    return _counted(found, title, headers, lambda t: (t.operations, t.counts["ERROR"]))
 
 
 def _counted(
     found: Statistics,
-    words: tuple[str, tuple[str, ...]],
+    title: str,
+    headers: tuple[str, ...],
     figure: Callable[[Tally], tuple[float, float]],
     form: str = "{:,}",
 ) -> Plot:
-    title, headers = words
     pairs = list(zip(_names(found), map(figure, found.spans), strict=True))
     drawn = bars(title, [Bar(name, *values) for name, values in pairs])
     rows = [
-        (name, *(form.format(each) for each in values[: len(headers) - 1]))
-        for name, values in pairs
+        (name, *(form.format(each) for each in values[: len(headers)])) for name, values in pairs
     ]
-    return Plot(title, drawn, headers, rows)
+    return Plot(title, drawn, ("from (UTC)", *headers), rows)
 
 
 def _names(found: Statistics) -> list[str]:

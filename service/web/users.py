@@ -21,10 +21,9 @@ from service.operator.invitations import (
     withdraw,
 )
 from service.operator.users import Role, User
-from service.web.entrance import fields_of
-from service.web.frame import Frame, Page, see_other
-from service.web.settings import OWNERS, Question, ask, show
-from service.web.visitors import Visitor
+from service.web.frame import Answer, Page, see_other
+from service.web.settings import OWNERS, ask, show
+from service.web.visitors import Visitor, Visitors, fields_of
 from service.web.writing import part
 from tracking.errors import NotDone
 
@@ -41,17 +40,16 @@ ROLES = {
 class UserPages:
     """For one event loop."""
 
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
-        self._visitors = frame.visitors
-        self._config = frame.visitors.config
-        self._stores = frame.visitors.stores
+    def __init__(self, visitors: Visitors) -> None:
+        self._visitors = visitors
+        self._config = visitors.config
+        self._stores = visitors.stores
 
     def pages(self) -> list[Page]:
         """Name them."""
         one, invitation = f"{USERS}/{{email}}", "/settings/invitations/{email}/withdraw"
         return [
-            Page("GET", USERS, self._listed, OWNERS),
+            Page("GET", USERS, self._list, OWNERS),
             Page("POST", USERS, self._invite, OWNERS),
             Page("POST", invitation, self._withdraw, OWNERS),
             Page("GET", one, self._show_one, OWNERS),
@@ -62,19 +60,12 @@ class UserPages:
             Page("POST", f"{one}/remove", self._remove, OWNERS),
         ]
 
-    async def _listed(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
-        return await self._list_page(request, visitor)
-
-    async def _list_page(
-        self, request: web.Request, visitor: Visitor, email: str = "", wrong: str = ""
-    ) -> web.Response:
+    async def _list(
+        self, _: web.Request, visitor: Visitor, email: str = "", wrong: str = ""
+    ) -> Answer:
         asked = (self._stores, visitor.account)
         return show(
-            self._frame,
-            request,
-            visitor,
             "users",
-            status=HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK,
             users=await in_thread(users.users, *asked),
             invited=await in_thread(invited, *asked),
             roles=ROLES,
@@ -83,7 +74,7 @@ class UserPages:
             wrong=wrong,
         )
 
-    async def _invite(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _invite(self, request: web.Request, visitor: Visitor) -> Answer:
         """Invite somebody: the link goes by mail, or is shown this once."""
         form, account = await fields_of(request), visitor.account
         by_mail = form["by"] == "mail" and bool(self._config.mail.host)
@@ -95,55 +86,49 @@ class UserPages:
         except TooOften:
             raise
         except NotDone as error:
-            return await self._list_page(request, visitor, form["email"], f"{error}")
+            return await self._list(request, visitor, form["email"], f"{error}")
         if by_mail:
             mail = (self._stores, self._config, Purpose.INVITE, email, token)
             await in_thread(mail_link, *mail)
             return see_other(USERS, done=f"{email} is sent an invitation, which lasts 24 hours.")
         what = f"An invitation for {email}, as {role} of {account}"
-        return self._link_page(request, visitor, what, token)
+        return show("user_link", what=what, url=address_of(self._config, token))
 
-    async def _withdraw(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _withdraw(self, request: web.Request, visitor: Visitor) -> Answer:
         email = request.match_info["email"]
         asked = (self._stores, visitor.operator, visitor.account, email)
         if not await in_thread(withdraw, *asked):
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such invitation: it may be used")
         return see_other(USERS, done=f"The invitation of {email} is withdrawn.")
 
-    async def _show_one(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _show_one(self, request: web.Request, visitor: Visitor) -> Answer:
         user = await self._user(request, visitor)
-        return show(self._frame, request, visitor, "user", user=user, roles=ROLES)
+        return show("user", user=user, roles=ROLES)
 
-    async def _set_role(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _set_role(self, request: web.Request, visitor: Visitor) -> Answer:
         role = _role((await fields_of(request))["role"])
         user = await self._act(request, visitor, users.set_role, role)
         is_own = user.email == visitor.email  # who is no owner any more sees no users
         return see_other("/settings" if is_own else USERS, done=f"{user.email} is {role} now.")
 
-    async def _sign_out(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _sign_out(self, request: web.Request, visitor: Visitor) -> Answer:
         user = await self._act(request, visitor, users.sign_out)
         return see_other(USERS, done=f"All sessions of {user.email} have ended.")
 
-    async def _give_link(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _give_link(self, request: web.Request, visitor: Visitor) -> Answer:
         """Show a link by which a user chooses a new password."""
         user = await self._user(request, visitor)
         token = await in_thread(password_link, self._stores, visitor.operator, user.email)
         what = f"A link by which {user.email} chooses a new password"
-        return self._link_page(request, visitor, what, token)
+        return show("user_link", what=what, url=address_of(self._config, token))
 
-    async def _ask_to_remove(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _ask_to_remove(self, request: web.Request, visitor: Visitor) -> Answer:
         user = await self._user(request, visitor)
         one = f"{USERS}/{part(user.email)}"
-        question = Question(
-            f"Remove {user.email}?",
-            f"All sessions of {user.email} end. The keys and links of the account stay.",
-            f"{one}/remove",
-            "Remove the user",
-            one,
-        )
-        return ask(self._frame, request, visitor, question)
+        what = f"All sessions of {user.email} end. The keys and links of the account stay."
+        return ask(f"Remove {user.email}?", what, "Remove the user", one)
 
-    async def _remove(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    async def _remove(self, request: web.Request, visitor: Visitor) -> Answer:
         user = await self._act(request, visitor, users.remove_user)
         return see_other(USERS, done=f"{user.email} is removed.")
 
@@ -165,12 +150,6 @@ class UserPages:
         if found is None or found.account != visitor.account:
             raise Problem(HTTPStatus.NOT_FOUND, "there is no such user")
         return found
-
-    def _link_page(
-        self, request: web.Request, visitor: Visitor, what: str, token: str
-    ) -> web.Response:
-        url = address_of(self._config, token)
-        return show(self._frame, request, visitor, "user_link", what=what, url=url)
 
 
 def _role(text: str) -> Role:

@@ -6,9 +6,12 @@ import asyncio
 import hashlib
 import hmac
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
+from typing import Any, TypeVar, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -31,11 +34,12 @@ COOKIE = "session"
 KNOWN_SECONDS = 5.0
 """How long a session is not looked up again; one that ends elsewhere works as long at most."""
 
-KNOWN_MOST = 10_000
-"""Sessions that are kept at once."""
+KEPT_MOST = 1_000
+"""Answers of a kind that are kept at once."""
 
 FORM_FIELD = "csrf"
 
+T = TypeVar("T")
 Form = MultiDictProxy[str | bytes | bytearray | web.FileField]
 
 
@@ -78,17 +82,38 @@ class Visitor:
 NOBODY = Visitor()
 
 
+class Kept:
+    """Answers, each kept for a while; who asks meanwhile waits for the one that is on its way."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._found: dict[Hashable, tuple[asyncio.Task[Any], float]] = {}
+
+    async def get(
+        self, name: Hashable, seconds: float, ask: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Give what is kept, or ask. What `ask` raises is raised to all who wait, and not kept."""
+        task, until = self._found.get(name, (None, 0.0))
+        if task is None or until <= self._clock() or (task.done() and task.exception()):
+            if len(self._found) >= KEPT_MOST:
+                self._found.clear()
+            task = asyncio.create_task(ask())
+            self._found[name] = task, self._clock() + seconds
+        return cast("T", await asyncio.shield(task))
+
+    def forget(self) -> None:
+        """Ask for all again: an act has changed what is kept."""
+        self._found.clear()
+
+
 class Visitors:
     """For one event loop. Methods raise ResultsDown."""
 
-    def __init__(
-        self, config: Config, stores: Collections, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, config: Config, stores: Collections) -> None:
         self.config = config
         self.stores = stores
         self.proxies = Proxies(config.http)
-        self._clock = clock
-        self._known: dict[str, tuple[Visitor, float]] = {}
+        self._known = Kept()
         self._users = False
 
     async def any_user(self) -> bool:
@@ -96,28 +121,23 @@ class Visitors:
         self._users = self._users or await in_thread(any_user, self.stores)
         return self._users
 
+    def base_of(self, request: web.Request) -> str:
+        """Name where this service is reached, as links and examples begin."""
+        scheme = self.proxies.asking(request).scheme
+        return self.config.http.public_url or f"{scheme}://{request.host}"
+
     async def of(self, request: web.Request) -> Visitor:
         """Find who looks; a session is nobody's where a proxy says that somebody else looks."""
-        visitor, email = await self._of_session(request), self.proxies.asking(request).email
+        email, visitor = self.proxies.asking(request).email, NOBODY
+        if text := request.cookies.get(COOKIE, ""):
+            name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            ask = partial(in_thread, _visitor, self.stores, text)
+            visitor = await self._known.get(name, KNOWN_SECONDS, ask)
         return NOBODY if email and visitor.email != email else visitor
-
-    async def _of_session(self, request: web.Request) -> Visitor:
-        text = request.cookies.get(COOKIE, "")
-        if not text:
-            return NOBODY
-        name, now = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), self._clock()
-        visitor, until = self._known.get(name, (NOBODY, 0.0))
-        if until > now:
-            return visitor
-        visitor = await in_thread(_visitor, self.stores, text)
-        if len(self._known) >= KNOWN_MOST:
-            self._known.clear()
-        self._known[name] = (visitor, now + KNOWN_SECONDS)
-        return visitor
 
     def forget(self) -> None:
         """Look all sessions up again: one has ended, or a role changed."""
-        self._known.clear()
+        self._known.forget()
 
     async def insist_on_origin(self, request: web.Request, visitor: Visitor) -> None:
         """Raises Problem where a form was not posted by a page of this service."""
@@ -125,8 +145,7 @@ class Visitors:
         if origin.partition("://")[2] != request.host:
             why = "this form was posted by another site, or by a browser that hides where from"
             raise Problem(HTTPStatus.FORBIDDEN, why)
-        given = (await form_of(request)).get(FORM_FIELD)
-        text = given if isinstance(given, str) else ""
+        text = (await fields_of(request))[FORM_FIELD]
         if not hmac.compare_digest(text.encode(), visitor.csrf.encode()):
             why = "this page is older than your session: load it again, and send the form once more"
             raise Problem(HTTPStatus.FORBIDDEN, why)
@@ -151,6 +170,21 @@ async def form_of(request: web.Request) -> Form:
         raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
     except _NO_FORM as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "this is no form, or not the whole of it") from error
+
+
+async def fields_of(request: web.Request) -> Mapping[str, str]:
+    """Read the texts of a form; what it lacks is ""."""
+    posted = await form_of(request)
+    return defaultdict(
+        str, ((name, text) for name, text in posted.items() if isinstance(text, str))
+    )
+
+
+def number_in(text: str, digits: int) -> int:
+    """Read a number that somebody typed, of so many digits at most. Raises ValueError."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= digits):
+        raise ValueError(text)
+    return int(text)
 
 
 def token_of(text: str) -> str:

@@ -216,6 +216,13 @@ def test_a_rotated_key_works_on_for_a_while_and_a_revoked_one_does_not(run: Run)
     assert "there is no key" in run("key", "revoke", "tk_000000000000").err
 
 
+def test_what_seals_proofs_is_no_key_that_somebody_could_rotate(run: Run, collections: Any) -> None:
+    collections.keys.insert_one({"_id": "proof", "key": b"sealed"})
+
+    for verb in ("rotate", "revoke"):
+        assert "there is no key proof" in run("key", verb, "proof").err
+
+
 def test_a_key_may_demand_signatures_and_its_successor_does_too(run: Run, collections: Any) -> None:
     key, secret = run("key", "add", "main", "--scope", "read", "--signature", "hmac").lines
     [new] = run("key", "rotate", key, "--json").json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -71,6 +72,23 @@ def test_calls_a_day_are_in_force_in_redis_at_once(
     assert store.get("tracking:rules") == revision
     run("account", "set", "shop", "calls_a_day=none")
     assert not store.exists("tracking:account_quotas")
+
+
+def test_with_another_quota_re_checks_that_waited_for_the_next_day_are_due(
+    run: Run, collections: Any
+) -> None:
+    run("account", "add", "shop")
+    tomorrow = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    tomorrow += dt.timedelta(days=1)
+    for account, hours in (("shop", 0), ("shop", 1), ("other", 0)):
+        due = tomorrow + dt.timedelta(hours=hours)
+        parcel = {"account": account, "active": True, "next_check_at": due}
+        collections.tracking.insert_one({"_id": f"usps:N{hours}@{account}", **parcel})
+
+    run("account", "set", "shop", "calls_a_day=7")
+
+    found = collections.tracking.find({"next_check_at": {"$lt": tomorrow}})
+    assert [each["_id"] for each in found] == ["usps:N0@shop"]
 
 
 def test_what_is_used_is_listed(run: Run, store: redis.Redis, collections: Any) -> None:

@@ -135,14 +135,30 @@ def test_why_some_are_not_resent_is_said(run: Run, collections: Any) -> None:
         assert f"{made.id}: its service orders is disabled: make it active first" in done.err
 
 
-def test_which_are_resent_must_be_said(run: Run, collections: Any) -> None:
+def test_which_are_resent_or_cancelled_must_be_said(run: Run, collections: Any) -> None:
     made = store_delivery(collections, store_service(collections), state=DEAD)
 
     for which in ([], [made.id, "--all"], ["--all", "--state", "dead"], [made.id, "--since", "1h"]):
-        done = run("delivery", "resend", *which, "--yes")
-        assert (done.code, "say which" in done.err) == (2, True)
+        for act in ("resend", "cancel"):
+            done = run("delivery", act, *which, "--yes")
+            assert (done.code, "say which" in done.err) == (2, True)
     assert run("delivery", "resend", "--state", "held", "--yes").code == 1
     assert stored(collections, made) == made
+
+
+def test_all_of_a_filter_are_cancelled_once_somebody_agreed(run: Run, collections: Any) -> None:
+    service = store_service(collections)
+    made = [store_delivery(collections, service, state=state) for state in (OPEN, HELD, DEAD)]
+    question = ("delivery", "cancel", "--service", "orders")
+
+    refused = run(*question, stdin="n\n", at_terminal=True)
+    untouched = [stored(collections, each) for each in made]
+    done = run(*question, "--yes", "--json")
+
+    assert (refused.code, "Cancel 2 deliveries?" in refused.err, untouched) == (1, True, made)
+    assert (done.code, done.json) == (0, [{"cancelled": 2, "failed": 0}])
+    cancelled = DeliveryState.CANCELLED
+    assert [stored(collections, each).state for each in made] == [cancelled, cancelled, DEAD]
 
 
 def test_what_is_cancelled_is_sent_no_more(run: Run, collections: Any) -> None:

@@ -27,7 +27,17 @@ from devstack.site.remote import CourierSite
 from service.console.arguments import UsageError
 from service.console.demo import screen
 from service.console.demo.proof import Evidence, figures, lost
-from service.console.demo.script import COURIERS, FAILING, HOOKED, POSTED, requests
+from service.console.demo.script import (
+    CONCURRENT,
+    COURIERS,
+    FAILING,
+    HOOKED,
+    PER_SECOND,
+    POSTED,
+    SLOW,
+    SLOW_SECONDS,
+    requests,
+)
 from service.console.demo.stage import Stage, start_worker
 from service.worker.deliveries.signing import new_secret, standard
 
@@ -37,6 +47,7 @@ DEADLINE = 30.0
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*\b(3[0-7]|9[0-7]|38;)[0-9;]*m")
 SIZES = {"COLUMNS", "LINES"}
+FIGURES = {"most_in_flight": 20, "most_starts_in_any_second": 2, "rate_share": 0.978}
 HEADERS = ["courier", "parcels", "stored", "dead", "waiting", "running", "starts/s"]
 
 
@@ -119,7 +130,7 @@ def evidence() -> Evidence:
         {"slug": FAILING[0], "number": FAILING[1], "reason": "courier_down"},
         {"slug": None, "number": None, "reason": "bad_number"},
     ]
-    site = {"usps": {"most_in_flight": 6, "most_starts_in_any_second": 2, "rate_share": 0.978}}
+    site = {"usps": {"calls": 201} | FIGURES}
     ends = {"calls_for_copied": 1, "killed": 1, "exit_code": 0, "door_exit_code": 0}
     taken = sum(slug in POSTED for slug, _ in put)
     secret = new_secret()
@@ -146,9 +157,23 @@ def test_the_proof_fits_and_says_ok() -> None:
     assert max(map(len, lines)) <= COLUMNS
 
 
+def test_the_figures_are_explained() -> None:
+    words = " ".join(screen.explanation(evidence()).split())
+
+    assert words.startswith("Why 216, 196 and 195: one request is malformed, and 20 are for one")
+    assert "Why 201 calls: usps is asked for several numbers in one" in words
+
+
+def test_the_slow_courier_has_all_its_places_taken_at_the_rate_that_it_allows() -> None:
+    [parcels] = [each.parcels for each in COURIERS if each.slug == SLOW]
+
+    assert CONCURRENT < PER_SECOND * SLOW_SECONDS
+    assert parcels > CONCURRENT
+
+
 def test_the_proof_names_what_was_not_kept() -> None:
     good = evidence()
-    fast = {"usps": {"most_in_flight": 21, "most_starts_in_any_second": 3, "rate_share": 1.0}}
+    fast = {"usps": FIGURES | {"most_in_flight": 21, "most_starts_in_any_second": 3}}
 
     assert wrong(replace(good, dead=good.dead[:-1])) == ["dead: bad_number (the malformed one)"]
     assert wrong(replace(good, site=fast)) == [

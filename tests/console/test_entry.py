@@ -237,14 +237,6 @@ def test_a_courier_that_does_not_exist_is_refused(
     assert word in done.err
 
 
-@pytest.mark.parametrize("arguments", [["info"], ["show", "--id", "x"], ["dead", "list"]])
-def test_a_server_that_is_away_is_told_in_a_line(offline: Run, arguments: list[str]) -> None:
-    done = offline(*arguments)
-    assert done.code == 3
-    assert len(done.err.splitlines()) == 1
-    assert "doctor" in done.err
-
-
 def test_a_reader_that_goes_away_is_no_error() -> None:
     done = typed("config show | head -1")
     assert done.stdout.startswith("# file:")

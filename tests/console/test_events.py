@@ -49,3 +49,9 @@ def test_an_end_is_printed_at_once_where_it_is_meant(
 
     assert (told["id"], told["slug"], told["number"]) == ("order-1", "usps", NUMBER)
     assert (told["status"], told["account"]) == ("CANCELLED", "main")
+
+
+def test_a_courier_that_is_none_is_refused_instead_of_followed(offline: Run) -> None:
+    done = offline("events", "uspss")
+
+    assert (done.code, "did you mean usps?" in done.err) == (2, True)

@@ -128,6 +128,7 @@ def test_an_edit_that_changes_nothing_or_what_cannot_be_sent_is_refused(
     old = store_relayed(collections, store_relay(collections))
 
     assert run("inbox", "edit", old.id).code == 2
+    assert run("inbox", "edit", "nobody", "--target", "/").code == 1
     assert run("inbox", "edit", old.id, "--body-file", "/no/such/file").code == 2
     assert "target: " in run("inbox", "edit", old.id, "--target", "/a/../b").err
     assert collections.deliveries.count_documents({}) == 1

@@ -50,7 +50,7 @@ def test_filters_narrow_them(run: Run) -> None:
         (["--label", "VIP"], ["usps:N0002"]),
         (["--search", "n00", "--sort", "created"], ["usps:N0002", "usps:N0001"]),
         (["--courier", "usps", "--limit", "1"], ["usps:N0001"]),
-        (["--courier", "gone"], []),
+        (["--slug", "gone"], []),
         (["--account", "shop"], ["usps:N0001"]),
     ]
     for options, found in wanted:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 from command_line import Run
+from portion import daily
 from test_entry import ROOT, parsers
 
 from service.console.arguments import seconds_of
 from service.console.examples import USAGES
 from service.console.parser import parse, parser
+from service.operator import connections
 
 
 def actions_of(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -36,15 +38,53 @@ def test_every_verb_and_action_has_an_example_that_is_read_as_it_stands() -> Non
             assert callable(parse(words).run)
 
 
+ASKS = {
+    name.split()[0]: usage.examples[0]
+    for name, usage in USAGES.items()
+    if usage.asks and name not in {"run", "api", "ingest", "doctor"}
+}
+"""An example of each verb that asks servers, but does not wait for them."""
+SPOOLED = (
+    '{"spooled":{"type":"requests_flow","payload":{"slug":"usps","number":"94001","id":"r"}}}\n'
+)
+
+
+@pytest.fixture
+def away(offline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command line where no server answers, and all that examples name is there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRACKER_COURIERS__USPS__CLIENT_ID", "id")
+    monkeypatch.setenv("TRACKER_COURIERS__USPS__CLIENT_SECRET", "secret")
+    monkeypatch.setenv("TRACKER_MAIL__HOST", "127.0.0.1")
+    monkeypatch.setenv("TRACKER_MAIL__SENDER", "tracker@example.com")
+    monkeypatch.setattr(connections, "PATIENCE_MS", 50)
+    (tmp_path / "orders.csv").write_text("number,slug\n9405903699300184125060,usps\n")
+    (tmp_path / "body.json").write_text("{}")
+    (tmp_path / "door.log").write_text(SPOOLED)
+    return offline
+
+
+@pytest.mark.parametrize("example", daily([ASKS["info"]], "doctor usps", *ASKS.values()))
+def test_a_server_that_does_not_answer_is_told_with_exit_code_3(away: Run, example: str) -> None:
+    done = away(*shlex.split(example))
+
+    assert done.code == 3, done
+    assert "not answer" in done.out + done.err
+    assert "Traceback" not in done.err
+    assert done.out or "doctor" in done.err
+
+
 @pytest.mark.parametrize(
     ("typed_words", "hint"),
     [
         ("inf", "there is no verb 'inf': did you mean info?"),
         ("dead lst", "there is no action 'lst': did you mean list?"),
+        ("list --tga Exception", "list: error: there is no option --tga: did you mean --tag?"),
+        ("dead list --xyz", "there is no option --xyz: `tracker dead list --help` lists them"),
         ("xyz", "there is no verb 'xyz': `tracker --help` lists them"),
     ],
 )
-def test_an_unknown_verb_is_answered_with_the_nearest(
+def test_an_unknown_verb_or_option_is_answered_with_the_nearest(
     typed_words: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -24,11 +24,11 @@ from limits.pipeline import Pipeline
 from limits.rules import RuleBook, Rules
 from limits.window import Windows
 from limits.workers import Planners
-from service.worker.deliveries import filler as filling
 from service.worker.deliveries.attempt import Ending, Failure
 from service.worker.deliveries.delivery import Delivery, delivery_id, delivery_in
 from service.worker.deliveries.delivery import document_of as delivery_document
-from service.worker.deliveries.filler import Filler
+from service.worker.deliveries.filler import LEASE_SECONDS, Filler
+from service.worker.deliveries.lines import WINDOW
 from service.worker.deliveries.sender import Sent
 from service.worker.deliveries.service import Service, document_of, new_service_id
 from service.worker.deliveries.store import Deliveries, Due
@@ -175,7 +175,7 @@ class World:
         return Rules(
             concurrent=to.concurrent if to and not to.ordered else 1,
             per_second=to.per_second if to else 1,
-            max_waiting=filling.MOST,
+            max_waiting=WINDOW,
             call_timeout_seconds=TIMEOUT,
             lease_seconds=LEASE,
             kind=DELIVERY,
@@ -322,7 +322,7 @@ class Engine:
         self.drainer = Drainer(limits, self.slots, self.runner)
         self.sweeper = Sweeper(limits, self.runner, world)
         self.bringing = Bringing(limits, self.runner, self.tasks, self.slots)
-        leases = Planners(world.redis, self.name, filling.LEASE_SECONDS)
+        leases = Planners(world.redis, self.name, LEASE_SECONDS)
         self.filler = Filler(
             Mortal(Due(store), self),  # type: ignore[arg-type]
             world,  # type: ignore[arg-type]

@@ -13,10 +13,14 @@ from engine import deliveries_of, service
 from limits.window import Window
 from service.worker.deliveries import filler as filling
 from service.worker.deliveries.delivery import Delivery, DeliveryState
-from service.worker.deliveries.filler import LOW, MOST, Filler
+from service.worker.deliveries.filler import Filler
+from service.worker.deliveries.lines import LOW_SECONDS, WINDOW
 from service.worker.deliveries.service import Service, ServiceState
 from tracking.line import Line
 from tracking.request import TrackingRequest
+
+LOW = WINDOW // 2
+"""From here on the line of a fast service is filled again."""
 
 
 @dataclass
@@ -52,9 +56,12 @@ class Stage:
             self.service = self.changed or self.service
         return self.window
 
-    async def due(self, _: str, now: dt.datetime, most: int) -> list[Delivery]:
+    async def due(
+        self, _: str, now: dt.datetime, most: int, besides: Iterable[str] = ()
+    ) -> list[Delivery]:
         self.asked += 1
-        return [each for each in self.due_now if each.next_at <= now][:most]
+        due = [each for each in self.due_now if each.next_at <= now and each.id not in besides]
+        return due[:most]
 
     async def head(self, _: str, settled: dt.datetime) -> Delivery | None:
         return next((each for each in self.due_now if each.made_at <= settled), None)
@@ -92,10 +99,19 @@ async def test_a_low_line_is_filled_to_a_thousand_with_what_is_not_there() -> No
 
     await filler_on(stage).fill(shop.line)
 
-    assert stage.brought == numbers(stage.due_now[200:MOST])
+    assert stage.brought == numbers(stage.due_now[200:WINDOW])
 
 
-@pytest.mark.parametrize("count", [LOW, MOST])
+async def test_of_a_slow_service_no_more_is_brought_in_than_it_can_start_for_a_while() -> None:
+    stage = Stage(slow := service(concurrent=20, per_second=10))
+    stage.due_now = deliveries_of(slow, 1_500)
+
+    await filler_on(stage).fill(slow.line)
+
+    assert len(stage.brought) == 2 * (20 + 10 * LOW_SECONDS)
+
+
+@pytest.mark.parametrize("count", [LOW, WINDOW])
 async def test_a_line_that_has_enough_is_not_filled(count: int) -> None:
     stage = Stage(shop := service())
     stage.due_now, stage.window = deliveries_of(shop, 10), inside(count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 
 import pytest
@@ -33,7 +34,7 @@ def announced() -> list[str]:
 
 
 @pytest.fixture
-def healths(store: Store, announced: list[str]) -> Healths:
+async def healths(store: Store, announced: list[str]) -> Healths:
     return new(store, announced)
 
 
@@ -102,6 +103,21 @@ async def test_a_service_that_is_well_costs_no_write_and_no_question(
         await healths.note(orders, ending, NOW, first=True)
 
     assert asked == []
+
+
+async def test_what_deliveries_find_out_at_once_is_written_together(
+    store: Store, orders: Service, healths: Healths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    async def note_it(*step: object) -> None:
+        asked.append(step)
+
+    monkeypatch.setattr(store, "on_writer", note_it)
+
+    await asyncio.gather(*(healths.note(orders, WELL, NOW, first=True) for _ in range(100)))
+
+    assert len(asked) == 1
 
 
 async def test_a_delivery_that_is_refused_says_nothing_of_its_service(

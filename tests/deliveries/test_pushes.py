@@ -13,7 +13,8 @@ from typing import Any
 import greenstalk
 import pytest
 from followers import Lines
-from pymongo import MongoClient, monitoring
+from mongo_questions import Asked
+from pymongo import MongoClient
 from relayed import KEY, Job, label_of, stored
 
 from couriers.pushes import NO_SECRET, NOT_BUILT, NOT_VERIFIED
@@ -331,25 +332,10 @@ async def test_only_a_service_of_a_courier_that_is_there_has_parcels_asked_for(
     assert [("push" in each) for each in store.events.find()] == [False]
 
 
-class Asked(monitoring.CommandListener):
-    """Hears with which read concern collections are asked."""
-
-    def __init__(self) -> None:
-        self.concerns: dict[str, Any] = {}
-
-    def started(self, event: monitoring.CommandStartedEvent) -> None:
-        self.concerns[event.command.get("find", "")] = event.command.get("readConcern")
-
-    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
-        pass
-
-    def failed(self, event: monitoring.CommandFailedEvent) -> None:
-        pass
-
-
 def test_whether_a_parcel_is_followed_is_what_a_majority_has(mongo_uri: str, database: str) -> None:
     asked = Asked()
     with MongoClient[Document](mongo_uri, event_listeners=[asked]) as client:
         find_followed(Collections(client, Names(mongo_uri, database)), ["fedex:1"])
 
-    assert asked.concerns["tracking"] == {"level": "majority"}
+    [look] = [each for each in asked.looks if each.get("find") == "tracking"]
+    assert look["readConcern"] == {"level": "majority"}

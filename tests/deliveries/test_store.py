@@ -133,6 +133,7 @@ async def test_what_is_due_comes_by_its_instant_and_id_and_the_head_by_its_event
     found = await asked.due(SHOP.id, NOW, 10)
     assert found[0] == second
     assert [each.id for each in found[1:]] == sorted([late.id, third.id])
+    assert await asked.due(SHOP.id, NOW, 1, [second.id]) == found[1:2]
     assert await asked.due(SHOP.id, second.next_at, 10) == [second]
     assert await asked.head(SHOP.id, NOW) == late
     assert await asked.head(SHOP.id, first.made_at - dt.timedelta(seconds=1)) is None

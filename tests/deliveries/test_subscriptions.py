@@ -170,7 +170,7 @@ async def test_the_rules_of_a_line_are_those_of_its_service_and_the_same_until_i
     await known.learn()
     after = lines.rules_of(erp.line)
 
-    assert (before.concurrent, before.per_second, before.max_waiting) == (3, 7, 1_000)
+    assert (before.concurrent, before.per_second, before.max_waiting) == (3, 7, 146)
     assert before.kind.name == "delivery"
     assert before.call_timeout_seconds == 7.0
     assert before.lease_seconds - before.call_timeout_seconds >= silence_seconds(CONFIG)

@@ -25,6 +25,12 @@ GROUPS = {
     "This installation": ("check", "doctor", "config", "completion"),
 }
 
+BY_OTHERS = dict.fromkeys(("run", "api", "ingest"), "nobody: it serves until SIGTERM") | {
+    "demo": "tests/console/test_demo.py",
+    "events": "tests/console/test_events.py",
+}
+"""Who runs the examples of verbs that the walk of the page cannot run."""
+
 MARK = "<!-- the verbs, as the parser knows them -->\n"
 
 
@@ -50,7 +56,8 @@ def _verb(name: str, verb: argparse.ArgumentParser) -> str:
     lines += [""] if actions else []
     named = [f"{name} {action}" for action in actions] or [name]
     examples = [f"tracker {each}" for one in named for each in USAGES[one].examples]
-    lines += ["```text", *examples, "```", ""]
+    mark = [f"<!-- run by {BY_OTHERS[name]} -->"] if name in BY_OTHERS else []
+    lines += [*mark, "```text", *examples, "```", ""]
     return "\n".join(lines)
 
 

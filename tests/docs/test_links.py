@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+DECISIONS = Path("docs/decisions")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
@@ -33,6 +34,13 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     links = [link for link in LINK.findall(_prose(page)) if "://" not in link]
 
     assert [link for link in links if _is_broken(page, link)] == []
+
+
+def test_every_decision_has_its_row() -> None:
+    rows = _prose(DECISIONS / "README.md").splitlines()
+    listed = [link for row in rows if row.startswith("| [") for link in LINK.findall(row)]
+
+    assert listed == sorted(each.name for each in (ROOT / DECISIONS).glob("[0-9]*.md"))
 
 
 def test_a_broken_link_is_noticed() -> None:

@@ -22,7 +22,14 @@ from service.http.backend.shipments import AFTERSHIP_NAMES, Position, fields_of
 from service.http.callers import Allowance, Callers
 from service.http.exchange import Problem
 from service.operator.keys import Scope
-from service.worker.deliveries.aftership import MESSAGES, checkpoint, chosen, tracking
+from service.worker.deliveries.aftership import (
+    MESSAGES,
+    VERSIONS,
+    checkpoint,
+    chosen,
+    instant,
+    tracking,
+)
 from service.worker.results.shipments import conditions
 from tracking.checkpoint import Tag
 from tracking.request import FIELDS, MAIN, Account, Slug
@@ -132,6 +139,22 @@ def test_a_checkpoint_has_one_hash_however_often_it_is_shown() -> None:
 
     assert first["hash"] == same["hash"] != other["hash"]
     assert "hash" not in checkpoint(scan(4, "InTransit", "InTransit_001"), "usps", "2025-07")
+
+
+def test_a_checkpoint_was_created_when_it_was_first_told() -> None:
+    recorded = scan(4, "InTransit", "InTransit_001", recorded_at=NOW)
+
+    assert checkpoint(recorded, "usps", "2026-07")["created_at"] == instant(NOW)
+    assert (
+        checkpoint(scan(4, "InTransit", "InTransit_001"), "usps", "2026-07")["created_at"] is None
+    )
+
+
+def test_the_version_of_april_2025_is_that_of_july() -> None:
+    april, july = (tracking(shipment(DELIVERED), each, NOW) for each in ("2025-04", "2025-07"))
+
+    assert april == july
+    assert VERSIONS[-1] == "2025-04"
 
 
 def test_every_subtag_of_a_courier_has_its_words_in_aftership() -> None:

@@ -27,7 +27,7 @@ from webhook_ground import (
 from devstack.servers import Server
 from service.config.schema import Beanstalkd, Config
 from service.http import deliveries as routes
-from service.operator import deliveries
+from service.operator import deliveries, delivery_acts
 from service.operator.audit import Operator
 from service.worker.deliveries.delivery import Delivery, DeliveryState
 from service.worker.deliveries.service import ServiceState
@@ -298,14 +298,14 @@ async def test_what_an_attempt_changes_meanwhile_is_not_overwritten(
     api: Client, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = store_delivery(bucket, store_service(bucket))
-    change = deliveries._changed  # noqa: SLF001 - an attempt ends right before it
+    change = delivery_acts._changed  # noqa: SLF001 - an attempt ends right before it
 
     def ends_before(*args: Any) -> bool:
         arrived = {"state": "delivered", "made": 1, "ended_at": NOTED_AT}
         bucket.deliveries.update_one({"_id": made.id}, {"$set": arrived})
         return change(*args)
 
-    monkeypatch.setattr(deliveries, "_changed", ends_before)
+    monkeypatch.setattr(delivery_acts, "_changed", ends_before)
 
     await refused(await api.post(f"/v1/deliveries/{made.id}/cancel"), 409)
 
@@ -349,6 +349,31 @@ async def test_a_filter_resends_what_is_dead_or_held_and_nothing_else(
     ]
 
 
+async def test_a_filter_cancels_what_is_open_or_held_and_nothing_else(
+    api: Client, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_acts, "BATCH_SIZE", 2)
+    service, other = store_service(bucket), store_service(bucket, "other")
+    made = {state: store_delivery(bucket, service, state=state, made=2) for state in DeliveryState}
+    beside = store_delivery(bucket, other, state=OPEN)
+
+    told = await (await api.post("/v1/deliveries/cancel", json={"service": "orders"})).json()
+    again = await (await api.post("/v1/deliveries/cancel", json={"service": "orders"})).json()
+    of_state = await (await api.post("/v1/deliveries/cancel", json={"state": "delivered"})).json()
+
+    assert told == {"cancelled": 2, "failed": 0, "failures": [], "cursor": None}
+    assert again == told | {"cancelled": 0}
+    assert (of_state["cancelled"], of_state["failed"]) == (0, 1)
+    assert "it has arrived" in of_state["failures"][0]["detail"]
+    for state, one in made.items():
+        after = stored(bucket, one)
+        if state in {OPEN, HELD}:
+            assert (after.state, after.why, recent(after.ended_at)) == (CANCELLED, "by_hand", True)
+        else:
+            assert after == one
+    assert stored(bucket, beside) == beside
+
+
 async def test_a_state_that_is_named_is_resent_from_a_time_on(api: Client, bucket: Bucket) -> None:
     service = store_service(bucket)
     old, new = (store_delivery(bucket, service, each, state=DELIVERED) for each in (0, 10))
@@ -362,8 +387,8 @@ async def test_a_state_that_is_named_is_resent_from_a_time_on(api: Client, bucke
 async def test_of_many_the_oldest_are_resent_first_and_the_cursor_names_where_to_go_on(
     api: Client, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "BATCH_SIZE", 2)
-    monkeypatch.setattr(routes, "RESENT_MOST", 3)
+    monkeypatch.setattr(delivery_acts, "BATCH_SIZE", 2)
+    monkeypatch.setattr(routes, "ACTED_MOST", 3)
     service = store_service(bucket)
     made = [store_delivery(bucket, service, minutes, state=HELD) for minutes in range(5)]
     bucket.events.delete_one({"_id": made[1].event})
@@ -378,12 +403,13 @@ async def test_of_many_the_oldest_are_resent_first_and_the_cursor_names_where_to
     assert (second["resent"], second["failed"], second["cursor"]) == (2, 0, None)
 
 
-async def test_which_are_resent_must_be_said(api: Client, bucket: Bucket) -> None:
+async def test_which_are_resent_or_cancelled_must_be_said(api: Client, bucket: Bucket) -> None:
     made = store_delivery(bucket, store_service(bucket), state=DEAD)
 
     for meant in ({}, {"all": False}, {"all": True, "state": "dead"}):
-        problem = await refused(await api.post("/v1/deliveries/resend", json=meant), 422)
-        assert problem["parameter"] == "all"
+        for act in ("resend", "cancel"):
+            problem = await refused(await api.post(f"/v1/deliveries/{act}", json=meant), 422)
+            assert problem["parameter"] == "all"
     assert stored(bucket, made) == made
     assert (await resent(api, all=True))["resent"] == 1
 
@@ -396,10 +422,10 @@ def held_ones(bucket: Bucket, count: int) -> list[Delivery]:
 def test_an_act_on_many_stops_at_the_end_of_a_batch_once_its_time_is_over(
     bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "BATCH_SIZE", 2)
+    monkeypatch.setattr(delivery_acts, "BATCH_SIZE", 2)
     made = held_ones(bucket, 5)
 
     services: Any = SimpleNamespace(config=Config(beanstalkd=Beanstalkd((NOWHERE,))), stores=bucket)
-    came = deliveries.resend_all(services, Operator(), deliveries.Which(MAIN), 0.0)
+    came = delivery_acts.resend_all(services, Operator(), deliveries.Which(MAIN), 0.0)
 
     assert (came.done, came.behind) == (2, (made[1].made_at, made[1].id))

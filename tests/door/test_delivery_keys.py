@@ -50,7 +50,8 @@ async def test_acts_need_hooks_and_read_and_looking_needs_read(
     keys = FixedKeys()
     made = store_delivery(bucket, store_service(bucket))
     path = f"/v1/deliveries/{made.id}"
-    acting = (f"{path}/resend", f"{path}/cancel", "/v1/deliveries/resend")
+    many = ("/v1/deliveries/resend", "/v1/deliveries/cancel")
+    acting = (f"{path}/resend", f"{path}/cancel", *many)
     async with serving_all(disk / "spool.sqlite", settings, callers=Callers(keys, 1_000.0)) as api:
         for scopes in ([Scope.READ], [Scope.HOOKS], [Scope.INGEST, Scope.ADMIN]):
             key = {"as-api-key": keys.make("main", *scopes)}

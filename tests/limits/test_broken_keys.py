@@ -237,11 +237,46 @@ async def test_a_waiting_record_that_cannot_be_read_is_set_aside_and_its_line_go
     (flaw,) = await flaws_of(redis, LINES)
     assert (flaw.line, aside in flaw.what) == ("usps", True)
 
-    await redis.hset(KEYS.wait_requests, "N001", good)
-    await redis.delete(KEYS.wait_unreadable, f"{KEYS.answer}N001")
+    await redis.hset(KEYS.wait_unreadable, aside, good)
+    await redis.delete(f"{KEYS.answer}N001")
     await free.limiter.sweep(LINES)
+    assert not await redis.exists(KEYS.wait_unreadable)
     await free.finish(await free.taken())
     assert await state(redis, "op-N001") == "SUCCESS"
+
+
+async def test_a_corrected_record_takes_in_what_came_for_its_number_since(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1")
+    good = await redis.hget(KEYS.wait_requests, "N001")
+    await redis.hset(KEYS.wait_requests, "N001", "{")
+    await busy.parked("N001", id="op-2")
+    await redis.hset(KEYS.wait_unreadable, f"{KEYS.wait_requests} N001", good)
+
+    await free.limiter.sweep(LINES)
+    for call in (await free.take()).calls:
+        await free.finish(call)
+
+    assert [await state(redis, name) for name in ("op-1", "op-2")] == ["SUCCESS", "SUCCESS"]
+
+
+async def test_a_corrected_record_of_a_call_waits_again_once_the_lease_has_ended(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="op-1")
+    good = await redis.hget(KEYS.wait_inflight, call.id)
+    await redis.hdel(KEYS.wait_inflight, call.id)
+    await redis.hset(KEYS.wait_unreadable, f"{KEYS.wait_inflight} {call.id}", good)
+
+    await worker.limiter.sweep(LINES)
+    assert await redis.zrange(KEYS.calls_leases, 0, -1) == [call.id]
+    await the_lease_ends(redis, call)
+    await worker.limiter.sweep(LINES)
+
+    assert not await redis.exists(KEYS.wait_unreadable)
+    await worker.finish(await worker.taken())
+    assert await state(redis, "op-1") == "SUCCESS"
 
 
 async def test_an_accounts_record_that_cannot_be_read_is_called_for_nobody_else(

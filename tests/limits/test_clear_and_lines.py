@@ -273,7 +273,7 @@ async def all_lanes_are_free(redis: Redis) -> None:
 async def test_a_removed_line_leaves_no_key(shop_worker: Worker, redis: Redis) -> None:
     await asked_of_the_shop(shop_worker, redis)
     assert not await cleared(shop_worker)  # N003 waits
-    await redis.delete(OF_LINE.wait_requests, OF_LINE.wait_later)
+    await redis.delete(OF_LINE.wait_requests, OF_LINE.wait_later, OF_LINE.wait_list)
     await all_lanes_are_free(redis)
 
     assert await cleared(shop_worker)

@@ -321,7 +321,7 @@ class Walk(Sender):
         steps=st.lists(st.sampled_from(["admit", "take", "finish", "sweep", "back"]), max_size=4),
     )
     def a_record_cannot_be_read_for_a_while(self, pick: int, steps: list[str]) -> None:
-        """Somebody cut it off, and writes it back where it was."""
+        """Somebody cut it off, and corrects it where it stands by then."""
         self.flush()
         self.leap()
         if pushed_wait(self.redis):
@@ -332,10 +332,13 @@ class Walk(Sender):
         self.redis.hset(key, field, "{")
         for step in steps:
             self._meet(step, next(each for each in ("N001", "N002") if each != number))
-        self.redis.hdel(KEYS.wait_unreadable, f"{key} {field}")
-        self.redis.hset(key, field, text)
-        recount(self.redis)
+        aside = f"{key} {field}"
+        if self.redis.hexists(KEYS.wait_unreadable, aside):
+            self.redis.hset(KEYS.wait_unreadable, aside, text)
+        else:
+            self.redis.hset(key, field, text)
         self._heal()
+        recount(self.redis)
 
     def _meet(self, step: str, number: str) -> None:
         """One step whose reply nobody heard: it met the key, or its worker vanished."""

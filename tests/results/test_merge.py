@@ -91,6 +91,7 @@ def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
                 "tag": "InTransit",
                 "subtag": "InTransit_003",
                 "raw_tag": "03",
+                "recorded_at": START,
             }
         ],
         "expected_delivery": "2026-03-04",
@@ -129,6 +130,7 @@ def test_no_member_of_a_checkpoint_is_left_out() -> None:
 
     (kept,) = merge(None, answer(call(), on_its_way(distinct))).document["checkpoints"]
 
+    assert kept.pop("recorded_at") == START
     assert tuple(kept.items()) == tuple(distinct._asdict().items())
 
 

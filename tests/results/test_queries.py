@@ -25,6 +25,7 @@ from service.worker.results.queries import (
     Behind,
     Search,
     are_more_due,
+    call_in_checks,
     checks_behind,
     count_in_time,
     delivered_since,
@@ -37,6 +38,7 @@ from service.worker.results.queries import (
     overdue,
     paces_of,
     put_off_checks,
+    put_off_until,
     slugs_with_due,
 )
 from service.worker.results.recheck_policy import Pace
@@ -233,6 +235,30 @@ async def test_what_was_delivered_today_and_what_is_overdue_is_counted_by_indexe
         plan = explained(store, {"find": "tracking", "filter": each})
         assert "COLLSCAN" not in str(plan)
         assert plan["executionStats"]["totalDocsExamined"] <= 3
+
+
+@pytest.mark.parametrize("account", [MAIN, Account("shop")])
+async def test_checks_that_were_put_off_until_an_instant_are_called_in_by_an_index(
+    store: Store, account: Account
+) -> None:
+    await store.prepare()
+    until, own = START + hours(9), {} if account == MAIN else {"account": account}
+    store.tracking.insert_many(many(1_000))
+    kept = many(4)
+    for index, each in enumerate(kept):
+        due = {"next_check_at": until} if index else {}
+        whose = {"account": "other"} if index == 1 else own
+        each |= {"_id": f"kept{index}", "tracking_number": f"K{index}", **whose, **due}
+    store.tracking.insert_many(kept)
+
+    asked = {"find": "tracking", "filter": put_off_until(account, until)}
+    told = explained(store, asked)["executionStats"]
+    call_in_checks(store.tracking, account, until, START)
+
+    assert (told["totalKeysExamined"] < 20, told["totalDocsExamined"]) == (True, 3)
+    called = store.tracking.find({"_id": {"$in": ["kept2", "kept3"]}}).distinct("next_check_at")
+    assert called == [START]
+    assert store.tracking.count_documents({"next_check_at": until}) == 1
 
 
 async def test_a_count_that_takes_too_long_is_none(

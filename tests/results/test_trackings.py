@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from mongo_questions import Asked
 from pymongo import monitoring
 from store_parcels import (
     FIRST,
@@ -128,24 +129,11 @@ async def test_new_and_known_parcels_are_stored_together(
     assert found(store)["tracked_count"] == 2
 
 
-class Commands(monitoring.CommandListener):
-    """Counts the commands that are sent."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def started(self, event: monitoring.CommandStartedEvent) -> None:
-        self.names.append(event.command_name)
-
-    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None: ...
-    def failed(self, event: monitoring.CommandFailedEvent) -> None: ...
-
-
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands of clients that are made later; of the looks for forgotten parcels the first."""
     monkeypatch.setattr(connection, "MARKS_LOOK_SECONDS", 3_600.0)
-    listener = Commands()
+    listener = Asked()
     monitoring.register(listener)
     return listener.names
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from portion import PORTION
 from redis import Redis
@@ -213,12 +213,9 @@ class TwinWalk(Walk):
 
 
 @pytest.mark.portion
-@pytest.mark.xfail(
-    reason="its walks break an invariant, as those of test_random_walk", strict=False
-)
 @pytest.mark.parametrize("at_once", [100, 2])
 def test_both_answer_and_keep_the_same_over_any_walk(redis_url: str, at_once: int) -> None:
-    walks = settings(max_examples=WALKS, stateful_step_count=30, phases=[Phase.generate])
+    walks = settings(max_examples=WALKS, stateful_step_count=30)
     machines: list[TwinWalk] = []
 
     def machine() -> TwinWalk:

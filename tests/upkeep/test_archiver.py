@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from mongo_questions import Asked
 from pymongo import monitoring
 from pymongo.errors import NotPrimaryError
 from redis.asyncio import Redis
@@ -288,26 +289,10 @@ async def test_a_forgotten_parcel_is_not_archived_and_what_is_archived_of_it_goe
     assert [each["id"] for each in stored(store)] == ["later"]
 
 
-class Watched(monitoring.CommandListener):
-    """What is asked of one database."""
-
-    def __init__(self, database: str) -> None:
-        self.database = database
-        self.asked: list[str] = []
-
-    def started(self, event: monitoring.CommandStartedEvent) -> None:
-        if event.database_name == self.database:
-            self.asked.append(event.command_name)
-
-    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None: ...
-
-    def failed(self, event: monitoring.CommandFailedEvent) -> None: ...
-
-
 async def test_a_batch_is_one_write(redis: Redis, mongo_uri: str, database: str) -> None:
     for n in range(100):
         await end(redis, f"order-{n}")
-    watched = Watched(database)
+    watched = Asked(database)
     monitoring.register(watched)
     opened = Store(Names(mongo_uri, database))
     try:
@@ -315,4 +300,4 @@ async def test_a_batch_is_one_write(redis: Redis, mongo_uri: str, database: str)
     finally:
         await opened.close()
 
-    assert watched.asked == ["insert", "find"]  # and once a look for marks of forgotten parcels
+    assert watched.names == ["insert", "find"]  # and once a look for marks of forgotten parcels

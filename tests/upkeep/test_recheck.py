@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from bson.datetime_ms import DatetimeMS
 from due_checks import DUE, NOBODY, NOW, NUMBER, UPS, USPS, Room, parcel, parcels, put_on, stored
+from mongo_questions import Asked
 from pymongo import monitoring
 
 from devstack.servers import Server
@@ -191,21 +192,8 @@ async def test_a_line_with_a_broken_key_takes_no_checks_and_the_others_take_thei
     assert store.tracking.count_documents({"next_check_at": DUE}) == 2
 
 
-class Commands(monitoring.CommandListener):
-    """Counts the commands that are sent."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def started(self, event: monitoring.CommandStartedEvent) -> None:
-        self.names.append(event.command_name)
-
-    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None: ...
-    def failed(self, event: monitoring.CommandFailedEvent) -> None: ...
-
-
 async def test_many_checks_cost_few_commands(mongo_uri: str, database: str, putter: Putter) -> None:
-    commands = Commands()
+    commands = Asked()
     monitoring.register(commands)
     store = Store(Names(mongo_uri, database), lambda _: None)
     store.tracking.insert_many(parcels("usps", 2 * recheck.TOGETHER_MOST))

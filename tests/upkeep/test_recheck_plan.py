@@ -188,3 +188,23 @@ async def test_of_an_account_without_calls_left_no_check_is_put_before_it_has_so
     assert [payload.get("account") for payload in put_on(beanstalkd)] == [None] * 3
     of_shop = store.tracking.find({"account": "shop"})
     assert {each["next_check_at"] for each in of_shop} == {RESETS}
+
+
+async def test_an_account_that_has_calls_again_before_the_day_ends_goes_on(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    shop, other = Account("shop"), Account("other")
+    for account in (shop, other):
+        named = parcel("usps", account=account)
+        store.tracking.insert_one(named | {"_id": f"{named['_id']}@{account}"})
+    lines = Room({"usps": 4})
+    lines.used_up = frozenset({shop, other})
+    planner = Recheck(store, putter, [USPS], lines)  # type: ignore[arg-type]
+    none = await planner.look(lambda: NOW)
+
+    lines.used_up = frozenset({other})
+    one = await planner.look(lambda: NOW)
+
+    assert (none, one) == (0, 1)
+    assert [payload.get("account") for payload in put_on(beanstalkd)] == [shop]
+    assert [each["next_check_at"] for each in store.tracking.find({"account": other})] == [RESETS]

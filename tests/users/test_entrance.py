@@ -12,23 +12,22 @@ import pytest
 from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 from msgspec import structs
+from people import ANNA, HERE, PASSWORD, add
 
 from service import PROGRAM
 from service.config.schema import Config, Http, Mail, Web
 from service.http.application import mount
 from service.http.exchange import problems
-from service.operator import invitations, users
-from service.operator.audit import Operator
+from service.operator import invitations
 from service.operator.connections import Collections
 from service.operator.sessions import find_session, open_session
-from service.operator.users import Role, new_user
+from service.operator.users import Role
 from service.web.entrance import Entrance, own_path
-from service.web.frame import Frame, Page
+from service.web.frame import Frame, Page, View, view
 from service.web.visitors import COOKIE, Visitor, Visitors
-from tracking.request import MAIN, Account
+from tracking.request import MAIN
 
-ANNA, PASSWORD, WRONG = "anna@acme.example", "correct horse battery", "wrong horse battery"
-HERE = Operator()
+WRONG = "wrong horse battery"
 
 Open = Callable[..., Awaitable["Browser"]]
 
@@ -75,11 +74,11 @@ async def open_browser(config: Config, stores: Collections) -> AsyncIterator[Ope
     async with AsyncExitStack() as closing:
 
         async def made(**sections: Any) -> Browser:
-            frame = Frame(Visitors(structs.replace(config, **sections), stores), ())
-            entrance = Entrance(frame)
+            visitors = Visitors(structs.replace(config, **sections), stores)
+            frame, entrance = Frame(visitors, ()), Entrance(visitors)
 
-            async def first(request: web.Request, visitor: Visitor) -> web.StreamResponse:
-                return frame.render(request, visitor, "entrance/sent.html")
+            async def first(_: web.Request, __: Visitor) -> View:
+                return view("entrance/sent.html")
 
             application = web.Application(middlewares=[problems(nothing)])
             mount(application, frame.routes([Page("GET", "/", first), *entrance.pages()]))
@@ -93,7 +92,7 @@ async def open_browser(config: Config, stores: Collections) -> AsyncIterator[Ope
 
 @pytest.fixture
 def anna(stores: Collections) -> str:
-    users.add_user(stores, HERE, new_user(ANNA, Account("acme"), Role.OWNER), PASSWORD)
+    add(stores)
     return ANNA
 
 
@@ -119,7 +118,7 @@ async def test_a_start_without_users_names_the_command_for_the_first_one_in_the_
 ) -> None:
     browser = await open_browser()
     await browser.entrance.announce()
-    users.add_user(stores, HERE, new_user(ANNA, MAIN, Role.OWNER), PASSWORD)
+    add(stores, account=MAIN)
     await browser.entrance.announce()
 
     [event] = written()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from contextlib import suppress
 
 import pytest
 from msgspec import structs
+from people import ACME, ANNA, BEN, HERE, OWNER, PASSWORD, add, at_once
 
 from service.config.schema import Config, Http, Redis, Web
 from service.operator import invitations, users
@@ -16,15 +16,12 @@ from service.operator.audit import Operator, Via
 from service.operator.connections import Collections
 from service.operator.invitations import Invitation, Purpose, accept, find_link
 from service.operator.sessions import find_session, open_session, open_session_of
-from service.operator.users import Role, User, new_user
+from service.operator.users import Role, User
 from service.worker.results.database import Document
 from tracking.errors import NotDone
 from tracking.request import MAIN, Account
 
-ANNA, BEN, PASSWORD = "anna@acme.example", "ben@acme.example", "correct horse battery"
-ACME, HERE = Account("acme"), Operator()
 DEFAULT = Config()
-OWNER = Operator(account=ACME, via=Via.WEB, user=ANNA)
 
 
 def invited(stores: Collections, email: str = BEN, role: Role = Role.MEMBER) -> str:
@@ -35,10 +32,6 @@ def taken(
     stores: Collections, token: str, email: str, password: str, config: Config = DEFAULT
 ) -> User:
     return accept(stores, config, token, email, password)
-
-
-def add(stores: Collections, email: str = ANNA, account: Account = ACME) -> None:
-    users.add_user(stores, HERE, new_user(email, account, Role.OWNER), PASSWORD)
 
 
 def mails(stores: Collections) -> list[Document]:
@@ -78,11 +71,7 @@ def test_of_many_who_use_a_link_at_once_one_becomes_the_user(stores: Collections
         with suppress(NotDone):
             came.append(taken(stores, token, f"{number}@acme.example", PASSWORD).email)
 
-    threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    at_once(use, range(8))
 
     assert [each.email for each in users.users(stores)] == came
     assert len(came) == 1

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import argon2
 import pytest
+from people import ACME, ANNA, BEN, HERE, OWNER, PASSWORD, add
+from pymongo.collection import Collection
 
 from service.operator import passwords, users
 from service.operator.accounts import add_account, remove_account
-from service.operator.audit import Operator, Via
 from service.operator.connections import Collections
 from service.operator.keys import Scope
 from service.operator.passwords import AT_ONCE, NOBODYS, WAIT_MOST, Looks, TooManyLooks
@@ -23,25 +25,10 @@ from service.operator.sessions import (
     open_session,
     open_session_of,
 )
-from service.operator.users import Role, new_user, scopes_of
+from service.operator.users import Role, scopes_of
 from service.worker.results.database import Names, indexes_for
 from tracking.errors import NotDone
 from tracking.request import MAIN, Account
-
-ANNA, BEN, PASSWORD = "anna@acme.example", "ben@acme.example", "correct horse battery"
-ACME = Account("acme")
-HERE = Operator()
-OWNER = Operator(account=ACME, via=Via.WEB, user=ANNA)
-
-
-def add(
-    stores: Collections,
-    email: str = ANNA,
-    role: Role = Role.OWNER,
-    account: Account = ACME,
-    password: str | None = PASSWORD,
-) -> None:
-    users.add_user(stores, HERE, new_user(email, account, role), password)
 
 
 def open_one(stores: Collections, email: str = ANNA) -> str:
@@ -263,7 +250,7 @@ def test_a_removed_account_ends_its_users_and_their_sessions(stores: Collections
 
 def test_an_account_keeps_an_owner(stores: Collections) -> None:
     add(stores)
-    add(stores, BEN, Role.MEMBER)
+    add(stores, BEN, role=Role.MEMBER)
 
     with pytest.raises(NotDone, match="only owner"):
         users.remove_user(stores, OWNER, ANNA)
@@ -272,6 +259,48 @@ def test_an_account_keeps_an_owner(stores: Collections) -> None:
 
     users.set_role(stores, OWNER, BEN, Role.OWNER)
     users.remove_user(stores, OWNER, ANNA)
+    assert [each.email for each in users.users(stores)] == [BEN]
+
+
+@pytest.mark.parametrize("acts", ["role role", "role remove", "remove remove"])
+def test_of_two_owners_who_let_each_other_go_at_the_same_instant_one_stays(
+    stores: Collections, monkeypatch: pytest.MonkeyPatch, acts: str
+) -> None:
+    add(stores)
+    add(stores, BEN)
+    both, count = threading.Barrier(2, timeout=10), Collection.count_documents
+
+    def count_together(*args: Any, **kwargs: Any) -> int:
+        both.wait()
+        return count(*args, **kwargs)
+
+    def let_go(act: str, email: str) -> bool:
+        try:
+            if act == "role":
+                users.set_role(stores, OWNER, email, Role.VIEWER)
+            else:
+                users.remove_user(stores, OWNER, email)
+        except NotDone:
+            return False
+        return True
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(2) as pool:
+        patched.setattr(Collection, "count_documents", count_together)
+        gone = list(pool.map(let_go, acts.split(), [ANNA, BEN]))
+    owners = [each.email for each in users.users(stores) if each.role is Role.OWNER]
+
+    assert len(owners) == 2 - gone.count(True) > 0
+    assert [let_go("remove", each) for each in owners] == [True] * (len(owners) - 1) + [False]
+
+
+def test_an_owner_whom_somebody_began_to_let_go_and_died_counts_again(stores: Collections) -> None:
+    add(stores)
+    add(stores, BEN)
+    old = dt.datetime.now(dt.UTC) - 2 * users.GOING_MOST
+    stores.users.update_one({"_id": BEN}, {"$set": {"going_at": old}})
+
+    users.remove_user(stores, OWNER, ANNA)
+
     assert [each.email for each in users.users(stores)] == [BEN]
 
 

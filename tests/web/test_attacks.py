@@ -35,6 +35,11 @@ pytestmark = pytest.mark.prove
 NOT_LINKED = {"/welcome/{token}", "/sent", "/reset", "/sign-up", "/services/{name}/tests/{id}"}
 """Pages to which only mails, strangers and forms lead."""
 
+LISTED = {"accounts", "keys"}
+"""All of them are shown, or asked for together: an installation has few."""
+
+PAGE_BYTES = 150_000
+
 
 @pytest.fixture(scope="module")
 def more_settings(couriers: dict[str, str]) -> dict[str, str]:
@@ -186,6 +191,21 @@ def test_axe_finds_nothing_on_any_page(
                 found += shown.findings((WIDE, "light"), (NARROW, "dark"))
 
     assert found == []
+
+
+def test_pages_are_small_and_read_no_collection_to_its_end(
+    planted: Service, walks: dict[str, Walk]
+) -> None:
+    database = planted.stores.tracking.database
+    database.command("profile", 1, filter={"planSummary": {"$regex": "COLLSCAN"}})
+    for person in (planted.person(), planted.person("owner", ACME)):
+        walk(person)
+    database.command("profile", 0, filter="unset")
+
+    read = {each["ns"].partition(".")[2] for each in database["system.profile"].find()}
+    assert "accounts" in read <= LISTED
+    shown = [page for found in walks.values() for page in found.pages.values()]
+    assert max(len(page.body) for page in shown) < PAGE_BYTES
 
 
 def one_of_each(patterns: set[str], found: Walk) -> Iterator[str]:

@@ -13,8 +13,8 @@ from service.operator.attention import BEHIND_SECONDS, concerns_of, used_up
 from service.operator.look import AtWork, Lines
 from service.operator.quotas import Quota, Use
 from service.operator.statistics import Statistics
-from service.web.board import Kept
 from service.web.statistics import figures_of, plots_of
+from service.web.visitors import Kept
 from tracking.errors import LimitsDown
 from tracking.line import Line
 from tracking.request import Account

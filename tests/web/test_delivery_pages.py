@@ -207,37 +207,74 @@ def test_a_relayed_request_has_a_page_of_its_own(service: Service, owner: Person
 
 
 @pytest.mark.prove
-def test_all_that_a_filter_means_are_counted_and_sent_again_in_steps_that_can_be_stopped(
-    service: Service, owner: Person
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("resend", DeliveryState.DEAD, DeliveryState.OPEN, "Sent again"),
+        ("cancel", DeliveryState.OPEN, DeliveryState.CANCELLED, "Cancelled"),
+    ],
+)
+def test_an_act_on_all_that_a_filter_means_is_counted_and_goes_on_in_steps_that_can_be_stopped(
+    service: Service, owner: Person, case: tuple[str, DeliveryState, DeliveryState, str]
 ) -> None:
+    act, before, after, done = case
     hook, other = store_service(service.stores, "one"), store_service(service.stores, "two")
-    one = store_delivery(service.stores, hook, state=DeliveryState.DEAD)
+    one = store_delivery(service.stores, hook, state=before)
     copies = [replace(one, id=f"A{n}") for n in range(1_002)]
     service.stores.deliveries.insert_many(map(document_of, copies))
-    left = store_delivery(service.stores, other, state=DeliveryState.DEAD)
+    left = store_delivery(service.stores, other, state=before)
     path = "/deliveries/all"
 
-    asked = owner.get(f"{path}?service=one&since=2026-11-01&done=500&cursor=1.a")
+    asked = owner.get(f"{path}?act={act}&service=one&since=2026-11-01&done=500&cursor=1.a")
     begun = owner.submit(asked, path)
-    half = service.stores.deliveries.count_documents({"state": "open"})
+    half = service.stores.deliveries.count_documents({"state": str(after)})
     ended = owner.submit(begun, path)
 
     assert "How many 1,003" in asked.words
-    assert "those that are dead or held" in asked.words
+    assert f"those that are {before} or held" in asked.words
     assert asked.form(path).get("hx-trigger") is None
-    assert "Sent again 1,000 More are meant" in begun.words
+    assert f"{done} 1,000 More are meant" in begun.words
     assert half == 1_000
     assert begun.tree.xpath("//a[.='Stop']/@href") == ["/deliveries?service=one&since=2026-11-01"]
-    assert "Sent again 1,003 That were all" in ended.words
-    assert service.stores.deliveries.count_documents({"state": "open"}) == 1_003
-    assert stored(service.stores, left).state is DeliveryState.DEAD
+    assert f"{done} 1,003 That were all" in ended.words
+    assert service.stores.deliveries.count_documents({"state": str(after)}) == 1_003
+    assert stored(service.stores, left).state is before
+
+
+def test_all_of_a_filter_are_cancelled_after_they_were_counted(
+    service: Service, owner: Person, viewer: Person
+) -> None:
+    relay, hook = store_relay(service.stores), store_service(service.stores, "one")
+    standing = [
+        store_relayed(service.stores, relay, state=each)
+        for each in (DeliveryState.OPEN, DeliveryState.HELD)
+    ]
+    others = [store_relayed(service.stores, relay, state=DeliveryState.DEAD)]
+    others += [store_delivery(service.stores, hook, state=DeliveryState.OPEN)]
+
+    listed = owner.get("/inbox?service=shopify")
+    (path,) = listed.tree.xpath("//a[.='Cancel all of these…']/@href")
+    asked = owner.get(path)
+    refused = viewer.get(path).status
+    ended = owner.submit(asked, "/inbox/all")
+
+    assert ("How many 2" in asked.words, refused) == (True, 403)
+    assert "Cancelled 2 That were all" in ended.words
+    states = [stored(service.stores, each).state for each in standing]
+    assert states == [DeliveryState.CANCELLED] * 2
+    assert [stored(service.stores, each) for each in others] == others
+    assert acts(service)[-1][0] == "delivery cancel"
+    for state, offered in (("dead", False), ("cancelled", False), ("open", True)):
+        shown = owner.get(f"/deliveries?state={state}")
+        assert ("Cancel all of these" in shown.words) is offered, state
+    assert owner.get("/deliveries/all?act=burn").status == 400
 
 
 def test_what_is_not_sent_again_is_named_with_its_reason(service: Service, owner: Person) -> None:
     hook = store_service(service.stores, "one", state=ServiceState.DISABLED)
     one = store_delivery(service.stores, hook, state=DeliveryState.HELD)
 
-    begun = owner.submit(owner.get("/deliveries/all?service=one"), "/deliveries/all")
+    begun = owner.submit(owner.get("/deliveries/all?act=resend&service=one"), "/deliveries/all")
 
     assert "Not sent again 1" in begun.words
     assert "its service one is disabled" in begun.words

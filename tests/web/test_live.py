@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
 import jinja2
 import pytest
@@ -13,7 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from service.operator.keys import Scope
 from service.operator.users import Role
-from service.web.frame import LIVE_SECONDS, Frame
+from service.web.frame import LIVE_SECONDS, Frame, View, view
 from service.web.visitors import Visitor, Visitors
 from tracking.request import MAIN, Account
 
@@ -35,20 +35,19 @@ class Ground:
         self.now = 0.0
         self.computed = 0
         self.shown = "3 parcels"
-        frame = Frame(cast("Visitors", None), (), clock=lambda: self.now)
-        self._page = frame.live("/count", "count.html", self._compute)
+        self._frame = Frame(cast("Visitors", None), (), clock=lambda: self.now)
 
     async def ask(self, visitor: Visitor, query: str = "", etag: str = "") -> web.Response:
-        answer = await self._page.handler(_request(query, etag), visitor)
+        answer = await self._frame.live(_request(query, etag), visitor, self._compute)
         assert isinstance(answer, web.Response)
         return answer
 
-    async def _compute(self, *_: object) -> dict[str, Any]:
+    async def _compute(self, *_: object) -> View:
         self.computed += 1
         await asyncio.sleep(0)
         if not self.shown:
             raise ValueError("away")
-        return {"shown": self.shown}
+        return view("count.html", shown=self.shown)
 
 
 @pytest.fixture

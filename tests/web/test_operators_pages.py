@@ -24,6 +24,7 @@ READ = (
     *("/lines", "/lines/now", USPS, f"{USPS}/now", "/workers", "/workers/now", "/statistics"),
     *("/dead", "/dead/all?act=kick", "/dead/records/a", "/overview/attention"),
     *("/accounts", "/accounts/acme"),
+    *("/proof", "/proof/now", "/proof.json", "/proof.key"),
 )
 WRITTEN = (
     *(f"{USPS}/pause", f"{USPS}/resume", f"{USPS}/limits", f"{USPS}/limits/reset"),
@@ -317,7 +318,7 @@ def test_an_account_is_added_once(owner: Person, service: Service) -> None:
     again = owner.submit(added, "/accounts", name="shop")
     wrong = owner.submit(added, "/accounts", name="A shop")
 
-    assert "the account shop is added" in added.words
+    assert "The account shop is added" in added.words
     assert (again.status, "there is an account shop already" in again.words) == (422, True)
     assert (wrong.status, "names no account" in wrong.words) == (422, True)
     assert acts(service)[0] == ("owner@main.example", "account add", {"account": "shop"})
@@ -333,7 +334,7 @@ def test_quotas_are_set_each_for_itself_and_shown_with_what_is_used(
     wrong = owner.submit(done, f"{path}/quotas", parcels="some", calls_a_day="")
     back = owner.submit(done, f"{path}/quotas", calls_a_day="")
 
-    assert "the quotas of acme are set" in done.words
+    assert "The quotas of acme are set." in done.words
     assert "0 of 1,000" in done.words
     assert (wrong.status, "write a number" in wrong.words) == (422, True)
     assert values(wrong.form(f"{path}/quotas"))["parcels"] == "some"

@@ -15,7 +15,7 @@ then     steps     each: what, reports, and the values that the operation's head
                    they are noted before the operation begins
 
 When all are done, what is projected for operators is written once for each line, what happened is
-counted, and what was measured is added to tracking:measured, which holds the last 3 s.
+counted, and what was measured is added to tracking:measured, which holds the last 15 s.
 
 Returns  {reply, …}  one for each step, as the operation's header says; an error in the place of what
                      could not be done, because a key of that line is not what it should be; 0 in the
@@ -67,7 +67,7 @@ local function run()
   attempt(write_tallies)
   if #measured > 0 then
     local text = table.concat(measured, ' ')
-    attempt(call, 'XADD', 'tracking:measured', 'MINID', '~', now_ms - 3000, '*', 'm', text)
+    attempt(call, 'XADD', 'tracking:measured', 'MINID', '~', now_ms - 15000, '*', 'm', text)
   end
   return replies
 end

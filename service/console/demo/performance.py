@@ -29,6 +29,7 @@ from service.console.demo.script import (
     MALFORMED,
     PATIENCE_SECONDS,
     POSTED,
+    SLOW,
     Request,
     body,
     further,
@@ -108,10 +109,14 @@ def _show(console: Console, closing: ExitStack, *, stay: bool) -> int:
 
 def _put(stage: Stage, door: Door, put: Sequence[Request]) -> int:
     """Put most on the tube, and post the rest; tells how many of these the door took."""
-    with Producer([stage.servers["beanstalkd"]["url"]]) as producer:
-        mine = [body(request) for request in put if request[0] not in POSTED]
-        producer.put([*mine, MALFORMED], PutOptions())
+    mine = [body(request) for request in put if request[0] not in {*POSTED, SLOW}]
+    _on_the_tube(stage, [*mine, MALFORMED])
     return door.post([posted(request) for request in put if request[0] in POSTED])
+
+
+def _on_the_tube(stage: Stage, jobs: Sequence[bytes]) -> None:
+    with Producer([stage.servers["beanstalkd"]["url"]]) as producer:
+        producer.put(jobs, PutOptions())
 
 
 def _watch(
@@ -122,7 +127,8 @@ def _watch(
     put: Sequence[Request],
 ) -> int:
     """Show progress until everything has ended; returns how many processes were killed."""
-    began, killed, news = time.monotonic(), 0, "All requests are put. What is over a limit waits."
+    began, killed = time.monotonic(), 0
+    news = f"All but {SLOW}'s are put. What is over a limit waits."
     parcels = Counter(slug for slug, _ in set(put))
     config = stage.config()
     with screen.Screen(console) as shown:
@@ -130,6 +136,7 @@ def _watch(
             worker.check()
             if not killed and worker.pids and seconds > KILL_AFTER_SECONDS:
                 pid = worker.kill_one()
+                _on_the_tube(stage, [body(request) for request in put if request[0] == SLOW])
                 killed, news = 1, f"kill -9 {pid}: a worker process is gone, with its calls."
             stored = _count(database, "tracking")
             dead = _count(database, "dead")
@@ -192,6 +199,7 @@ def _tell(
     console.print(screen.proof(judged))
     for slug, number in lost(evidence):
         console.print(f"[red]lost: {slug} {number}[/red]")
+    console.print(screen.explanation(evidence))
     good = all(figure.kept for figure in judged)
     console.print(screen.KEPT if good else screen.BROKEN)
     return Exit.DONE if good else Exit.NEGATIVE

@@ -16,17 +16,21 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from service.console.demo.proof import Figure, is_genuine, number_in
+from service.console.demo.proof import Evidence, Figure, is_genuine, number_in
 from service.console.demo.script import (
     CALL_TIMEOUT_SECONDS,
     CONCURRENT,
+    COPIES,
     COURIERS,
+    FAILING,
     HOOKED,
     KILL_AFTER_SECONDS,
     LEASE_SECONDS,
     PER_SECOND,
     POSTED,
     PROCESSES,
+    SLOW,
+    SLOW_TIMEOUT_SECONDS,
     USER,
     requests,
 )
@@ -99,17 +103,17 @@ class Screen:
 def introduction() -> str:
     """What is about to be shown, and how to read it."""
     notes = "; ".join(f"{each.slug} {each.note}" for each in COURIERS if each.note)
+    posted = " and ".join(sorted(POSTED))
     return (
         f"{len(list(requests())) + 1} requests for {len(COURIERS)} made-up couriers go through a "
         f"real beanstalkd, Redis and MongoDB on free ports of this machine. A courier may see at "
         f"most {CONCURRENT} calls at once and {PER_SECOND} starts in any second; what is over that "
         f"waits in Redis. {notes}. After {KILL_AFTER_SECONDS:.0f} s one of {PROCESSES} worker "
-        f"processes is killed. The requests for {' and '.join(sorted(POSTED))} are posted over "
-        f"HTTP, the others put on the tube. A receiver hears of each parcel of {HOOKED} by a "
-        "webhook. It takes half a minute and ends with a proof; Ctrl-C "
-        "stops all.\n"
-        f"To be short, a call may take {CALL_TIMEOUT_SECONDS} s and a lease lasts {LEASE_SECONDS} "
-        "s (30 and 60 in config.toml).\n\nStarting the servers ..."
+        f"processes is killed, and {SLOW}'s requests are put. The requests for {posted} are posted "
+        f"over HTTP, the others put on the tube. A receiver hears of each parcel of {HOOKED} by a "
+        "webhook. It takes half a minute and ends with a proof; Ctrl-C stops all.\n"
+        f"To be short, a call may take {CALL_TIMEOUT_SECONDS} s ({SLOW}: {SLOW_TIMEOUT_SECONDS}) "
+        "and a lease lasts twice as long (30 and 60 in config.toml).\n\nStarting the servers ..."
     )
 
 
@@ -202,6 +206,20 @@ def proof(figures: Iterable[Figure]) -> Table:
         mark = "[green]ok[/green]" if figure.kept else "[bold red]WRONG[/bold red]"
         table.add_row(figure.name, figure.value, figure.promised, mark if figure.promised else "")
     return table
+
+
+def explanation(evidence: Evidence) -> str:
+    """Why the figures are what they are."""
+    parcels, calls = len(set(evidence.put)), sum(each["calls"] for each in evidence.site.values())
+    return (
+        f"\nWhy {len(evidence.put) + 1}, {parcels} and {parcels - 1}: one request is malformed, "
+        f"and {COPIES} are for one number and share a call, which leaves {parcels} parcels; "
+        f"{FAILING[0]} fails for one of them, so {parcels - 1} are answered.\n"
+        f"Why {calls} calls: usps is asked for several numbers in one, and what the killed process "
+        "had in flight is asked again. The places of these calls stay taken until their leases "
+        f"end, {LEASE_SECONDS} s after they began, as the couriers may still be at work on them: "
+        "so no courier sees more calls at once than it allows, whatever dies."
+    )
 
 
 def _undrawn(title: str) -> Table:

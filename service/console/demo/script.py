@@ -11,11 +11,17 @@ from urllib.parse import urlsplit
 CALL_TIMEOUT_SECONDS = 5
 LEASE_SECONDS = 10
 PROCESSES = 2
-KILL_AFTER_SECONDS = 8.0
+KILL_AFTER_SECONDS = 4.0
 PATIENCE_SECONDS = 55.0
 FURTHER_SECONDS = 1.0
 PER_SECOND = 2
 CONCURRENT = 20
+
+SLOW = "north-freight"
+"""It is asked once a worker process is gone: what a dead process leases would keep its places."""
+SLOW_SECONDS = 11.0
+"""How long it takes: at two starts a second all its places are taken before the first is free."""
+SLOW_TIMEOUT_SECONDS = 14
 
 COPIES = 20
 """How often one and the same request is put: the courier must be asked once."""
@@ -45,9 +51,9 @@ class Courier:
 FAILING = ("moody-express", "MO0000002")
 COURIERS = (
     Courier("usps", 44, "gets most", {"latency": 0.3}, path="usps"),
-    Courier("acme-post", 36, f"gets one number {COPIES} times", {"latency": 0.2, "jitter": 0.3}),
-    Courier("blue-courier", 18, "", {"latency": 0.1}),
-    Courier("north-freight", 36, "answers slowly", {"latency": 2.0, "jitter": 1.0}),
+    Courier("acme-post", 36, f"gets one number {COPIES} times", {"latency": 2.0, "jitter": 1.0}),
+    Courier("blue-courier", 32, "", {"latency": 0.1}),
+    Courier(SLOW, 22, f"takes {SLOW_SECONDS:.0f} s for an answer", {"latency": SLOW_SECONDS}),
     Courier("island-mail", 36, "does not know one number", {"latency": 0.2}),
     Courier(
         FAILING[0],
@@ -115,11 +121,16 @@ def settings(site: str, sealing: str) -> dict[str, str]:
 
     `sealing`: the key that encrypts the service's secret.
     """
+    slow = {
+        "call_timeout_seconds": SLOW_TIMEOUT_SECONDS,
+        "lease_seconds": 2 * SLOW_TIMEOUT_SECONDS,
+    }
     chosen = {
         "WORKER__PROCESSES": PROCESSES,
         "WORKER__GRACE_SECONDS": CALL_TIMEOUT_SECONDS + 1,
         "LIMITS__CALL_TIMEOUT_SECONDS": CALL_TIMEOUT_SECONDS,
         "LIMITS__LEASE_SECONDS": LEASE_SECONDS,
+        "LIMITS__SLUGS": json.dumps({SLOW: slow}),
         # A failure counts only once others of its courier were answered since the last one.
         "RETRY__ATTEMPTS": 1,
         "RETRY__FIRST_SECONDS": 1,

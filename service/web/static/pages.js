@@ -34,12 +34,6 @@ function writeTimes(root) {
 document.addEventListener("htmx:afterSettle", (event) => writeTimes(event.target));
 writeTimes(document);
 
-// A form that cannot be taken back asks first; without a script its own page asks.
-document.addEventListener("submit", (event) => {
-  const why = event.target.dataset.confirm;
-  if (why && !window.confirm(why)) event.preventDefault();
-});
-
 // A button that copies what stands in another element; without a script it is not there.
 for (const each of document.querySelectorAll("button[data-copy]")) {
   each.hidden = !navigator.clipboard;

@@ -20,7 +20,7 @@ from service.worker.results.shipments import RETURNING
 from tracking.checkpoint import Tag
 from tracking.request import account_and_id
 
-VERSIONS = ("2026-07", "2026-01", "2025-07")
+VERSIONS = ("2026-07", "2026-01", "2025-07", "2025-04")
 """The newest first."""
 
 FIRST_WITH_OBJECTS = "2026-01"
@@ -101,7 +101,9 @@ def tracking(shipment: Mapping[str, Any], version: str, now: dt.datetime) -> Mem
 def checkpoint(scan: Mapping[str, Any], slug: str, version: str) -> Members:
     """Show a stored checkpoint."""
     told = f"{scan['checkpoint_time']}{scan.get('checkpoint_offset') or ''}"
+    recorded = scan.get("recorded_at")
     shown = {
+        "created_at": recorded and instant(recorded),
         "slug": slug,
         "checkpoint_time": told,
         "location": scan.get("location"),
@@ -213,6 +215,7 @@ def _days(accepted: Mapping[str, Any], stored: Mapping[str, Any], now: dt.dateti
 def _completion(completed: Mapping[str, Any], slug: str, version: str) -> Members:
     at = completed["event"] or instant(completed["at"])
     scan = {"checkpoint_time": at, "message": MESSAGES[completed["subtag"]], **completed}
+    scan["recorded_at"] = completed["at"]
     return checkpoint(scan, slug, version) | {"source": "user"}
 
 

@@ -1,4 +1,4 @@
-"""The filler brings deliveries in: MongoDB has all, Redis the next thousand of each service.
+"""The filler brings deliveries in: MongoDB has all, Redis the next ones of each service.
 
 Who inserts deliveries has them brought in at once, where they are due. Whatever that leaves (the
 line was full, Redis or a worker was away, a retry became due) the filler finds in MongoDB: one
@@ -9,7 +9,7 @@ fill the same line do no harm.
 ========== ========================================================================================
 service    what is brought in
 ========== ========================================================================================
-active     what is due, by (next_at, _id), where fewer than LOW are in Redis
+active     what is due, by (next_at, _id), where less than half of its window is in Redis
 ordered    the first open one by the time of its event and its id, a second after that; it alone,
            and the next when it is over or held
 resting    where nothing is due: after each pause another one that is not, as the single call that
@@ -30,7 +30,7 @@ from limits.window import Window, Windows
 from limits.workers import Planners
 from service.observe.log import emit_unexpected
 from service.worker.deliveries.delivery import Delivery, DeliveryState
-from service.worker.deliveries.lines import WINDOW
+from service.worker.deliveries.lines import window_of
 from service.worker.deliveries.service import Service, ServiceState
 from service.worker.deliveries.store import Due
 from service.worker.deliveries.subscriptions import Subscriptions
@@ -39,13 +39,10 @@ from tracking.errors import AWAY, LimitsBroken
 from tracking.line import Line
 from tracking.request import TrackingRequest
 
-MOST, LOW = WINDOW, WINDOW // 2
-"""Of a service in Redis: no more are brought in, and from here on it is filled again."""
-
 PERIOD_SECONDS = 5.0
 
-LEASE_SECONDS = 15.0
-"""Three looks: who fills a line and vanishes leaves it to others for so long."""
+LEASE_SECONDS = 10.0
+"""Two looks: who fills a line and vanishes leaves it to others for so long."""
 
 SETTLES_SECONDS = 1.0
 """So long the events of an ordered service may come in another order than they happened."""
@@ -145,7 +142,7 @@ class Filler:
             return []
         ours = await self._leases.hold(list(active))
         counts = zip(ours, await self._windows.counts(ours), strict=True)
-        low = {line: count for line, count in counts if count < LOW}
+        low = {line: count for line, count in counts if count < _low(active[line])}
         if not low:
             return []
         now, ids = dt.datetime.now(dt.UTC), [active[line].id for line in low]
@@ -166,27 +163,26 @@ class Filler:
         window = await self._windows.look(line)
         if service.ordered:
             await self._fill_ordered(service, window)
-        elif len(window.numbers) < LOW:
+        elif len(window.numbers) < _low(service):
             await self._fill(service, window)
         elif (seconds := self._more.pop(line, PERIOD_SECONDS)) < PERIOD_SECONDS:
             self._look_again(service, len(window.numbers), 2 * seconds)
 
     async def _fill(self, service: Service, window: Window) -> None:
-        now = dt.datetime.now(dt.UTC)
-        found = await self._due.due(service.id, now, MOST)
-        new = [each for each in found if each.id not in window.numbers]
-        new = new[: MOST - len(window.numbers)]
+        now, inside = dt.datetime.now(dt.UTC), window.numbers
+        room = 2 * _low(service) - len(inside)
+        new = await self._due.due(service.id, now, room, inside)
         self._bring([(each.request(), each.key) for each in new])
-        inside = len(window.numbers) + len(new)
-        if len(found) == MOST:
-            self._look_again(service, inside, AGAIN_SECONDS)
-        elif not inside and window.probes:
+        if len(new) == room:
+            self._look_again(service, len(inside) + room, AGAIN_SECONDS)
+        elif not (inside or new) and window.probes:
             await self._probe(service)
 
     def _look_again(self, service: Service, inside: int, seconds: float) -> None:
         """Look again when the line can have run low by its rate."""
-        self._more[service.line] = seconds = max(seconds, (inside - LOW) / service.per_second)
-        self.wake(service.line, seconds)
+        lasts = (inside - _low(service)) / service.per_second
+        self._more[service.line] = max(seconds, lasts)
+        self.wake(service.line, max(seconds, lasts))
 
     async def _probe(self, service: Service) -> None:
         """Try a resting line by another delivery each time."""
@@ -209,6 +205,11 @@ class Filler:
             self._bring([(head.request(probe=seconds > 0.0), head.key)])
         elif seconds <= SOON_SECONDS:
             self.wake(service.line, seconds)
+
+
+def _low(service: Service) -> int:
+    """Of how many in Redis on a line is filled again: half of its window."""
+    return window_of(service.concurrent, service.per_second) // 2
 
 
 def _takes(service: Service) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -37,7 +37,7 @@ from service.worker.deliveries.health import (
     note_of,
 )
 from service.worker.deliveries.service import Service, ServiceState
-from service.worker.results.connection import Store
+from service.worker.results.connection import Batches, Store
 from service.worker.results.database import Document
 from tracking.errors import AWAY
 
@@ -55,6 +55,8 @@ class Healths:
         self._store = store
         self._changed = changed
         self._noted: dict[str, Noted] = {}
+        self._wells = Batches[str, None](self._note_well)
+        """Of a service that is not known yet, each delivery in flight notes that it is well."""
 
     async def note(self, service: Service, ending: Ending, at: dt.datetime, *, first: bool) -> None:
         """Note how an attempt ended, behind the change of its delivery. Usually asks nobody.
@@ -67,7 +69,7 @@ class Healths:
         note = note_of(ending, noted, first=first, now=time.monotonic())
         services = self._store.services
         if note is Note.WELL:
-            await self._store.on_writer(note_well, services, service.id)
+            await self._wells.submit(service.id)
             self._know(service, None)
         elif note is Note.FAILING:
             since = await self._store.on_writer(note_failing, services, service.id, at)
@@ -78,6 +80,10 @@ class Healths:
         known = self._noted.get(service.id)
         if ending.failure and known and has_failed_for_long(known.failing_since, at):
             await self._disable(service, DisabledWhy.FAILING, at)
+
+    async def _note_well(self, ids: list[str]) -> Sequence[None]:
+        await self._store.on_writer(note_well, self._store.services, ids)
+        return [None] * len(ids)
 
     def _know(self, service: Service, failing_since: dt.datetime | None) -> None:
         if len(self._noted) >= NOTED_MOST:
@@ -95,11 +101,11 @@ class Healths:
                 await self._changed()
 
 
-def note_well(services: Collection[Document], service: str) -> None:
-    """Note that a service is well. Raises PyMongoError."""
-    failing = {"_id": service, "health.failing_since": {"$ne": None}}
+def note_well(services: Collection[Document], ids: Iterable[str]) -> None:
+    """Note that services are well. Raises PyMongoError."""
+    failing = {"_id": {"$in": list(set(ids))}, "health.failing_since": {"$ne": None}}
     change = {"$unset": {"health.failing_since": ""}}
-    services.update_one(failing, change)
+    services.update_many(failing, change)
 
 
 def note_failing(

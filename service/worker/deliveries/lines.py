@@ -24,8 +24,17 @@ from tracking.line import DELIVERY, Line
 WINDOW = 1_000
 """Deliveries of a service that wait in Redis at most; all others wait in MongoDB."""
 
+LOW_SECONDS = 10
+"""For so long what is in Redis of a service lasts at its rate when it is filled again, twice as
+long then: what a line could not start anyway costs MongoDB, a worker and Redis for nothing."""
+
 WIDE = 1_000
 """Calls at once, and starts a second, of a line on which nothing is sent."""
+
+
+def window_of(concurrent: int, per_second: int) -> int:
+    """Say how many deliveries of a service with these limits Redis holds at most."""
+    return min(WINDOW, 2 * (concurrent + LOW_SECONDS * per_second))
 
 
 class ServiceLines:
@@ -82,6 +91,6 @@ class ServiceLines:
             guard_ms=self._config.limits.guard_ms,
             call_timeout_seconds=delivery_seconds(self._config, timeout_seconds),
             lease_seconds=delivery_lease_seconds(self._config, timeout_seconds),
-            max_waiting=WINDOW,
+            max_waiting=window_of(concurrent, per_second),
             kind=DELIVERY,
         )

@@ -158,7 +158,7 @@ class Sender:
             async with asyncio.timeout(seconds):
                 await answer.read(self._ask(allowed, url, gate, request))
         except (CourierDown, aiohttp.ClientError, OSError, ValueError) as broken:
-            answer.broken = broken
+            answer.failure = _failure_of(broken)  # the error would keep all of the attempt
         finally:
             answer.close()
         ms = round((time.monotonic() - (gate.opened_at or began)) * 1_000)
@@ -191,11 +191,11 @@ class Sender:
 
 
 class _Answer:
-    """What has arrived of an answer, and what broke it."""
+    """What has arrived of an answer, and why none came."""
 
     def __init__(self) -> None:
         self.body = bytearray()
-        self.broken: Exception | None = None
+        self.failure = Failure.CONNECTION
         self._response: aiohttp.ClientResponse | None = None
 
     async def read(self, asking: Any) -> None:
@@ -224,7 +224,7 @@ class _Answer:
         """How the attempt ended: by the status line, where one came."""
         if self._response is not None:
             return ending_of(self._response.status, self._all())
-        return Ending(_failure_of(self.broken))
+        return Ending(self.failure)
 
     def _all(self) -> dict[str, str]:
         if self._response is None:
@@ -271,7 +271,7 @@ def passages(loop: str) -> int:
     return sum(name == USER_AGENT for name in names)
 
 
-def _failure_of(broken: BaseException | None) -> Failure:
+def _failure_of(broken: BaseException) -> Failure:
     """Name what broke an attempt before its status line came."""
     for each in causes(broken):
         match each:

@@ -39,7 +39,7 @@ from service.worker.results.failure import faults_of
 READ_TOGETHER, WRITTEN_TOGETHER = 50, 500
 """Bodies are up to 256 KiB, or 1 MiB of what a relay took, rows up to some 20 KiB."""
 
-REST_SECONDS = 0.005
+REST_SECONDS = 0.015
 """Between two batches, so that those of a busy process hold more items: each costs a round trip and
 a task of the pool, however few it holds."""
 
@@ -145,9 +145,12 @@ class Due:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def due(self, service: str, now: dt.datetime, most: int) -> list[Delivery]:
-        """List open deliveries of a service that are due, by (next_at, _id)."""
-        return await self._open(service, {"next_at": {"$lte": now}}, ORDER, most)
+    async def due(
+        self, service: str, now: dt.datetime, most: int, besides: Iterable[str] = ()
+    ) -> list[Delivery]:
+        """List open deliveries of a service that are due, by (next_at, _id), without some."""
+        wanted = {"next_at": {"$lte": now}, "_id": {"$nin": list(besides)}}
+        return await self._open(service, wanted, ORDER, most)
 
     async def head(self, service: str, settled: dt.datetime) -> Delivery | None:
         """Find the first open delivery of a service by the time of its event, and its id."""

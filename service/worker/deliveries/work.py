@@ -30,6 +30,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from service.ports import Done, Outcome
@@ -266,22 +267,22 @@ def moved(
 ) -> Delivery:
     """Say what becomes of a delivery by its attempt of `at`, which took `ms`."""
     ended_at = at + dt.timedelta(milliseconds=ms)
-    status = ending.status or 0
-    made = replace(delivery, made=delivery.made + 1, why=ending.failure or "", status=status)
+    count, why = delivery.made + 1, ending.failure or ""
+    made = partial(replace, delivery, made=count, why=why, status=ending.status or 0)
     if ending.failure is None:
-        return replace(made, state=DeliveryState.DELIVERED, ended_at=ended_at)
-    uncharged = replace(made, round_from=delivery.round_from + 1)
+        return made(state=DeliveryState.DELIVERED, ended_at=ended_at)
+    uncharged = partial(made, round_from=delivery.round_from + 1)
     if ending.failure is Failure.GONE:
-        return replace(uncharged, state=DeliveryState.HELD)
+        return uncharged(state=DeliveryState.HELD)
     if ending.rest_seconds is not None:
         rest = dt.timedelta(seconds=ending.rest_seconds)
-        return replace(uncharged, next_at=max(ended_at + rest, delivery.next_at))
+        return uncharged(next_at=max(ended_at + rest, delivery.next_at))
     if ending.is_of_the_service and _seconds_until(delivery, at) > SKEW_SECONDS:
-        return uncharged
-    delay = next_delay_seconds(made.made - made.round_from, service.attempts)
+        return uncharged()
+    delay = next_delay_seconds(count - delivery.round_from, service.attempts)
     if delay is None:
-        return replace(made, state=DeliveryState.DEAD, ended_at=ended_at)
-    return replace(made, next_at=ended_at + dt.timedelta(seconds=delay))
+        return made(state=DeliveryState.DEAD, ended_at=ended_at)
+    return made(next_at=ended_at + dt.timedelta(seconds=delay))
 
 
 def _decide(made: Made, now: float) -> Decision:

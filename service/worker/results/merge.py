@@ -113,6 +113,7 @@ def _answered(
     old: Document | None, answer: Answer, content: Document, recheck: Recheck
 ) -> Document:
     at = granted_at(answer.call)
+    content = content | {"checkpoints": _recorded(old["checkpoints"] if old else [], content, at)}
     if old is None:
         document = begun(answer.call.request, at, content, answer.call.account)
         changed = True
@@ -203,6 +204,18 @@ def _joined(document: Document, content: Document) -> Document:
     if content["tag"] == Tag.PENDING:
         return {name: document[name] for name in CONTENT}
     return content | {"checkpoints": kept}
+
+
+def _recorded(kept: list[Document], content: Document, at: datetime) -> list[Document]:
+    """Note with each checkpoint when it was first told; one from before that was noted stays so."""
+    before = {_words(each): each for each in kept}
+    return [
+        before.get(_words(each)) or each | {"recorded_at": at} for each in content["checkpoints"]
+    ]
+
+
+def _words(checkpoint: Document) -> tuple[Any, ...]:
+    return tuple(value for name, value in checkpoint.items() if name != "recorded_at")
 
 
 def _older(kept: list[Document], content: Document) -> list[Document]:

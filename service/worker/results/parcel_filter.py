@@ -23,24 +23,18 @@ from tracking.request import MAIN, Account
 
 T = TypeVar("T")
 
-
 Order = list[tuple[str, int]]
-
 
 Members = Mapping[str, Any] | None
 """Which members of documents are read; None: all."""
 
-
 SECONDS = 0.5
 """How long MongoDB may take for a page."""
 
-
 BATCH = 500
-
 
 _ENDED = frozenset({Tag.DELIVERED, Tag.EXPIRED})
 """Tags that no active parcel has."""
-
 
 _NO_SUCH_HINT = 2
 

@@ -57,10 +57,8 @@ __all__ = ["Sort", "TooMuch", "Which"]
 PATIENT_SECONDS = 30.0
 """The same for some of all, where nobody waits for a page."""
 
-
 SOUGHT_MOST = 1_000
 """Parcels among which a search sorts and pages: they are read for each page."""
-
 
 LARGE = 50_000
 """An account with so many parcels has a good part of its couriers' numbers."""

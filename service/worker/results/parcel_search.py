@@ -17,7 +17,6 @@ from tracking.request import Account
 
 _NUMBER = re.compile(r"[A-Z0-9][A-Z0-9 ._/-]{0,99}")
 
-
 _LAST = "\uffff"
 
 

@@ -50,9 +50,10 @@ class Search(NamedTuple):
     turn: int | None = None
 
 
+BATCH_SIZE = 1_000
+
 COUNTED_MOST = 10_000
 """Beyond so many nobody counts what is due: it would take as long as to read them all."""
-
 
 COUNT_SECONDS = 0.5
 """A person waits for a count, and does without it then, or asks for less."""
@@ -231,6 +232,22 @@ def put_off_checks(
     wanted = {"_id": {"$in": list(checks)}, "next_check_at": {"$in": list(set(checks.values()))}}
     change = {"$set": {"next_check_at": until, "check_pace": put.text}}
     return change_each(tracking, wanted, change)[1]
+
+
+def call_in_checks(
+    tracking: Collection[Document], account: Account, until: dt.datetime, now: dt.datetime
+) -> None:
+    """Make the checks of an account due now that were put off until an instant."""
+    wanted = put_off_until(account, until)
+    names = [each["_id"] for each in tracking.find(wanted, {"_id": 1})]
+    for begin in range(0, len(names), BATCH_SIZE):
+        some = {"_id": {"$in": names[begin : begin + BATCH_SIZE]}, "next_check_at": until}
+        change_each(tracking, some, {"$set": {"next_check_at": now}})
+
+
+def put_off_until(account: Account, until: dt.datetime) -> Document:
+    """Ask for those; MongoDB leaps from the ones of a slug and pace to the next."""
+    return {"active": True, "next_check_at": until, **_whose(account)}
 
 
 def end_checks(

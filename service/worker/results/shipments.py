@@ -56,7 +56,6 @@ SEARCHED = (
 )
 """Where a keyword is looked for."""
 
-
 LABEL = "#"
 """Stands before a label in `search`, which has it without, too."""
 

@@ -37,6 +37,7 @@ from service.worker.results.document import ASKED_ALONE, fields_in
 from service.worker.results.queries import (
     Search,
     are_more_due,
+    call_in_checks,
     due_for_check,
     early_for_check,
     end_checks,
@@ -141,7 +142,7 @@ class Recheck:
         """
         count, shares = 0, dict[Slug, _Share]()
         if self._lines:
-            self._resting = await self._lines.resting()
+            await self._learn_who_rests(self._lines, now())
         suspended = await self._store.on_reader(suspended_accounts, self._store.accounts)
         self._suspended = frozenset(suspended)
         while found := await self._due(moment := now(), shares):
@@ -150,6 +151,19 @@ class Recheck:
                     break  # another process may plan these by now
                 count += await self._put(found[start : start + TOGETHER_MOST], moment)
         return count
+
+    async def _learn_who_rests(self, lines: LineSnapshots, moment: dt.datetime) -> None:
+        """Learn which accounts have no call left; who has again before the day ends goes on now.
+
+        `operator/quotas.py` calls in what was put off before it: this is for what was meanwhile.
+        """
+        before, ends = self._resting
+        self._resting = await lines.resting()
+        for account in before - self._resting[0] if self._resting[1] == ends else ():
+            until = dt.datetime.fromtimestamp(ends, dt.UTC)
+            await self._store.on_writer(
+                call_in_checks, self._store.tracking, account, until, moment
+            )
 
     async def _due(self, moment: dt.datetime, shares: dict[Slug, _Share]) -> list[dict[str, Any]]:
         """Find those of one round. `shares`: what each courier takes yet in this look."""

@@ -53,19 +53,17 @@ return {}
 """Cuts a record off; returns where it stands, and what it was. Ids in a list beside it would be
 taken for those of the number's next record."""
 
-WRITE_BACK = """
-local key, inflight, unreadable = unpack(KEYS)
-local field, text, call = unpack(ARGV)
-redis.call('HDEL', unreadable, key .. ' ' .. field)
-local there = redis.call('HGET', key, field)
-if key ~= inflight and there and there ~= '{' then
-  local record = cjson.decode(text)
-  record.n, record.at, record.granted, record.state, record.position = field, '1', '1', nil, nil
-  key, field, text = inflight, call, cjson.encode(record)
+CORRECT = """
+local key, unreadable = unpack(KEYS)
+local field, text = unpack(ARGV)
+local aside = key .. ' ' .. field
+if redis.call('HEXISTS', unreadable, aside) == 1 then
+  redis.call('HSET', unreadable, aside, text)
+else
+  redis.call('HSET', key, field, text)
 end
-redis.call('HSET', key, field, text)
 """
-"""Where another record of its number waits by now, it goes back as a call that nobody makes."""
+"""Corrects it where it stands by now: nobody may have read it yet."""
 
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
@@ -134,9 +132,8 @@ def _cut(slug: str) -> Do:
         key, field, text = cut
 
         def undo() -> None:
-            keys = (key, inflight, f"wait_unreadable:{slug}")
             with arena.redis() as client:
-                client.eval(WRITE_BACK, 3, *keys, field, text, f"by-hand-{draw.randrange(10**9)}")
+                client.eval(CORRECT, 2, key, f"wait_unreadable:{slug}", field, text)
 
         return undo
 

@@ -7,6 +7,10 @@ fixture                   lives     is
 `redis_url`               test      the session's Redis, emptied
 `redis`                   test      a client of it, for what no worker shows
 `mongo_uri`, `database`   test      the session's mongod, and a database name of this test's own
+`fresh`                   test      the same, where a folder has another `database`
+`indexed`                 test      a database that has a worker's indexes and no document, for a
+                                    folder to override `database` with: to make all costs half a
+                                    second
 `store`                   test      a worker's store on them, whose collections are empty
 `beanstalkd`              test      a beanstalkd of this test's own, as a `Server`: kill it at will
 `beanstalkd_address`      test      its address, "127.0.0.1:PORT"
@@ -55,7 +59,9 @@ from devstack.stack import Stack
 from service.observe import log
 from service.observe.log import lines
 from service.worker.results.connection import Store
-from service.worker.results.database import Names
+from service.worker.results.database import Collections, Names, indexes_for, make_indexes
+
+Mongo = pymongo.MongoClient[dict[str, Any]]
 
 LOG_PATIENCE = 10.0
 LONGEST = ("acceptance", "reliability", "simulation", "cli")
@@ -189,14 +195,58 @@ def mongo_uri(stack: Stack) -> str:
     return stack.mongodb.url
 
 
+@pytest.fixture(scope="session")
+def mongo(stack: Stack) -> Iterator[Mongo]:
+    _heal(stack.mongodb)
+    with pymongo.MongoClient[dict[str, Any]](stack.mongodb.url) as client:
+        yield client
+
+
 @pytest.fixture
-def database(stack: Stack, mongo_uri: str) -> Iterator[str]:
+def fresh(stack: Stack, mongo_uri: str, mongo: Mongo) -> Iterator[str]:
+    assert mongo_uri
     name = f"test_{uuid.uuid4().hex[:12]}"
     yield name
     _heal(stack.mongodb)
-    client: pymongo.MongoClient[dict[str, object]]
-    with pymongo.MongoClient(mongo_uri) as client:
-        client.drop_database(name)
+    mongo.drop_database(name)
+
+
+@pytest.fixture
+def database(fresh: str) -> str:
+    return fresh
+
+
+@pytest.fixture(scope="session")
+def standing() -> dict[str, Any]:
+    """What the database that is `indexed` consists of, as it was made."""
+    return {}
+
+
+@pytest.fixture
+def indexed(mongo_uri: str, mongo: Mongo, standing: dict[str, Any]) -> str:
+    names = Names(mongo_uri, f"indexed_{os.getpid()}")
+    made = mongo.get_database(names.database, write_concern=pymongo.WriteConcern(w=1))
+    for name in set(made.list_collection_names()) - standing.keys():
+        made.drop_collection(name)
+    if not standing or standing != _standing_in(made):
+        made.command("profile", 0)
+        mongo.drop_database(made)
+        stores = Collections(mongo, names)
+        for attribute in Collections.__annotations__:
+            made.create_collection(stores.named(attribute).name)
+        for attribute, wanted in indexes_for(names).items():
+            make_indexes(stores.named(attribute), wanted)
+        standing.clear()
+        standing |= _standing_in(made)
+    for name in standing.keys() - {""}:
+        made[name].delete_many({})
+    return names.database
+
+
+def _standing_in(database: pymongo.database.Database[dict[str, Any]]) -> dict[str, Any]:
+    """The options of each collection, and how many indexes all have."""
+    options = {each["name"]: each["options"] for each in database.list_collections()}
+    return options | {"": database.command("dbStats")["indexes"]}
 
 
 @pytest.fixture

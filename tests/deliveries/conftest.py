@@ -131,3 +131,8 @@ def stores(config: Config) -> Iterator[Collections]:
 def ours(config: Config, stores: Collections) -> Services:
     """The services of all accounts, as people and programs change them."""
     return Services(config, stores)
+
+
+@pytest.fixture
+def database(indexed: str) -> str:
+    return indexed

@@ -84,3 +84,8 @@ async def on_members(
 @pytest.fixture
 async def trackings(store: Store) -> Trackings:
     return Trackings(store, recheck_of)
+
+
+@pytest.fixture
+def database(indexed: str) -> str:
+    return indexed

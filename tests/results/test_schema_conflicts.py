@@ -23,6 +23,11 @@ Keys = list[tuple[str, int]]
 
 
 @pytest.fixture
+def database(fresh: str) -> str:
+    return fresh
+
+
+@pytest.fixture
 def bucket(store: Store, database: str) -> Database[Any]:
     return store.client[database]
 

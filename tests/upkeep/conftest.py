@@ -30,3 +30,8 @@ def tube(beanstalkd: Server) -> Iterator[greenstalk.Client[bytes]]:
     address = (beanstalkd.host, beanstalkd.port)
     with greenstalk.Client(address, encoding=None, use=REQUESTS_TUBE, watch=REQUESTS_TUBE) as made:
         yield made
+
+
+@pytest.fixture
+def database(indexed: str) -> str:
+    return indexed

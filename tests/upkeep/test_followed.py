@@ -9,6 +9,8 @@ from followed import LATE_MOST, PLANNERS, STARVED, UNEVEN, Scale, Verdict, follo
 
 from devstack.stack import Stack
 
+pytestmark = pytest.mark.prove
+
 
 @pytest.fixture(scope="module")
 def verdict(stack: Stack, measured: dict[str, list[str]]) -> Verdict:

@@ -55,7 +55,7 @@ def test_what_was_measured_goes_to_the_stream_that_we_read() -> None:
     assert f"'{MEASURED}'" in batch
 
 
-@pytest.mark.parametrize(("script", "keys"), [("survey", 2), ("inspect", 10)])
+@pytest.mark.parametrize(("script", "keys"), [("survey", 2), ("inspect", 11)])
 def test_what_looks_before_a_sweep_names_a_lines_keys_as_we_do(script: str, keys: int) -> None:
     text = (files("limits") / f"lua/{script}.lua").read_text()
     named = set(re.findall(r"'([a-z_]+:)' \.\. line", text))

@@ -19,7 +19,7 @@ from typing import Any
 
 import pymongo
 import pytest
-from walk import PAGES, ROOT, Block, blocks, clone, commands, settings_of
+from reader import PAGES, ROOT, Block, blocks, clone, commands, settings_of
 
 from devstack.servers import Server
 from devstack.site.remote import CourierSite

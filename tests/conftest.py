@@ -240,6 +240,9 @@ def indexed(mongo_uri: str, mongo: Mongo, standing: dict[str, Any]) -> str:
         standing |= _standing_in(made)
     for name in standing.keys() - {""}:
         made[name].delete_many({})
+    # Or what the test before left is there again after a kill.
+    durable = pymongo.WriteConcern(w=1, j=True)
+    made[names.tracking].with_options(write_concern=durable).delete_many({})
     return names.database
 
 

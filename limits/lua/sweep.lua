@@ -7,8 +7,8 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: decoded, quiet_until
          memory: clamp, drop_ended, entries, later, members, nothing_is_open, waits
-         state: open_among, tally_call
-         record: came_at, read_record, record_in, rest_of, set_since, write_record
+         state: anonymous_id, open_among, operation_in, status, tally_call
+         record: came_at, nobody_left, read_record, record_in, rest_of, set_since, write_record
          brake: patience_ends
          waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands
          flight: gathered, granted_before, half_of, land_to_wait, lead_of, leads, put_in_flight, running
@@ -83,6 +83,20 @@ local function has_place(number, record)
   return stands(list_of(record), number, record.position)
 end
 
+-- Whether a record that was set aside is whole again, and no call runs for its number: one that does may still
+-- hold the slot of a group, or be of the same job, which came again.
+local function may_wait_again(number, id, record)
+  if not (number and record and tonumber(record.since)) then return false end
+  local runs = running(number)
+  return not (id and call('ZSCORE', LEASES, lead_of(id))) and (not runs or runs == id)
+end
+
+-- Its job may have come again, and its operation have ended by then.
+local function forget_ended(number, record)
+  local ended = record.anon and operation_in(status(anonymous_id(number, record.anon.id)))
+  if ended and ENDED[ended.status] then record.anon = nil end
+end
+
 -- Records that a person has corrected where they were set aside wait again, together with what came for their
 -- numbers since. Looks at a few of them.
 local function put_back_corrected()
@@ -91,17 +105,18 @@ local function put_back_corrected()
   local aside = redis.pcall('HRANDFIELD', UNREADABLE, FEW, 'WITHVALUES')
   for i = 1, #aside, 2 do
     local key, field = string.match(aside[i], '^(%S+) (.*)$')
-    local record = decoded(aside[i + 1])
-    local is_whole, flew = record and tonumber(record.since), key == INFLIGHT
-    -- A call may still run, and hold the slot of its group.
-    if is_whole and not (flew and (not record.n or call('ZSCORE', LEASES, lead_of(field)))) then
+    local record, id = decoded(aside[i + 1]), key == INFLIGHT and field or nil
+    local number = record and (id and record.n or not id and field)
+    if may_wait_again(number, id, record) then
       budget.left = budget.left - EACH
-      if flew then
-        land_to_wait(field, record, put_head)
-      elseif record.state ~= 'behind' and not read_record(REQUESTS, field) and has_place(field, record) then
-        write_record(REQUESTS, field, record)
-      else
-        put_head(field, record)
+      forget_ended(number, record)
+      if id then
+        record.forgotten = record.forgotten or nobody_left(record) or nil
+        land_to_wait(id, record, put_head)
+      elseif record.state ~= 'behind' and not read_record(REQUESTS, number) and has_place(number, record) then
+        write_record(REQUESTS, number, record)
+      elseif not nobody_left(record) then
+        put_head(number, record)
       end
       call('HDEL', UNREADABLE, aside[i])
     end

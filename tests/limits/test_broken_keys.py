@@ -279,6 +279,30 @@ async def test_a_corrected_record_of_a_call_waits_again_once_the_lease_has_ended
     assert await state(redis, "op-1") == "SUCCESS"
 
 
+@pytest.mark.parametrize("ends_before", [True, False])
+async def test_a_request_ends_once_that_came_again_while_its_record_was_set_aside(
+    worker: Worker, redis: Redis, *, ends_before: bool
+) -> None:
+    call = await worker.granted("N001", job="job-again")
+    good = await redis.hget(KEYS.wait_inflight, call.id)
+    await redis.delete(KEYS.wait_inflight)
+    await redis.hset(KEYS.wait_unreadable, f"{KEYS.wait_inflight} {call.id}", good)
+    again = await worker.granted("N001", job="job-again")
+    if ends_before:
+        await worker.finish(again)
+        await redis.delete(f"{KEYS.answer}N001")
+
+    await the_lease_ends(redis, call)
+    await worker.limiter.sweep(LINES)
+    if not ends_before:
+        await worker.finish(again)
+        await worker.limiter.sweep(LINES)
+
+    assert not await redis.exists(KEYS.wait_unreadable)
+    assert (await worker.take()).calls == ()
+    assert await redis.get("tracking:stats:successes") == "1"
+
+
 async def test_an_accounts_record_that_cannot_be_read_is_called_for_nobody_else(
     busy: Worker, free: Worker, redis: Redis
 ) -> None:

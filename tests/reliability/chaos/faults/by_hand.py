@@ -59,11 +59,12 @@ local field, text = unpack(ARGV)
 local aside = key .. ' ' .. field
 if redis.call('HEXISTS', unreadable, aside) == 1 then
   redis.call('HSET', unreadable, aside, text)
-else
+elseif redis.call('HGET', key, field) == '{' then
   redis.call('HSET', key, field, text)
 end
 """
-"""Corrects it where it stands by now: nobody may have read it yet."""
+"""Corrects it where it stands by now: nobody may have read it yet, and a Redis that lost its last
+second may never have had it cut off."""
 
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:

@@ -91,6 +91,11 @@ def caddy(ports: Ports, disk: Path) -> list[str]:
     return ["run", "--config", str(file), "--adapter", "caddyfile"]
 
 
+def of_its_own(disk: Path) -> dict[str, str]:
+    """Keep what Caddy writes out of the home of who runs the tests."""
+    return dict.fromkeys(("XDG_DATA_HOME", "XDG_CONFIG_HOME", "STEPPATH"), str(disk))
+
+
 @pytest.fixture
 def ports() -> Ports:
     return Ports(free_port(), free_port(), free_port())
@@ -120,8 +125,7 @@ def settings(
         "TRACKER_HTTP__REQUIRE_KEY": "true",
         "TRACKER_HTTP__HOSTS": json.dumps([NAME]),
         "TRACKER_HTTP__PUBLIC_URL": f"https://{NAME}",
-        "XDG_DATA_HOME": str(disk),
-        "XDG_CONFIG_HOME": str(disk),
+        **of_its_own(disk),
     }
 
 
@@ -292,7 +296,7 @@ def test_what_the_page_of_relays_writes_before_the_door_passes_on_what_it_says(
     with Nursery() as nursery, raw_receiver() as receiver:
         ports = Ports(free_port(), receiver.port, 0)
         begin = {"nginx": relay_nginx, "caddy": relay_caddy}[program](ports, disk)
-        variables = {**os.environ, "XDG_DATA_HOME": str(disk), "XDG_CONFIG_HOME": str(disk)}
+        variables = os.environ | of_its_own(disk)
         started = nursery.start([found, *begin], disk / "log", variables)
         until(lambda: listens(ports.proxy), disk / "log")
         with closing(Through(ports.proxy, disk, LABEL)) as connection:

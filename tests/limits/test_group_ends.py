@@ -10,6 +10,7 @@ from grouped import THREE, group_of, groups_in, line_of_numbers, of_three, slots
 from limits_bench import ANSWERED, KEYS, Hire, Worker, again_in, counted, sent, state, verdict
 from redis.asyncio import Redis
 
+from limits import limiter as limiter_module
 from tracking.call import Call, Verdict
 from tracking.errors import LimitsBroken
 
@@ -117,9 +118,11 @@ async def test_ends_that_are_sent_again_are_granted_the_same_and_no_more(
     assert await counted(redis, "SUCCESS") == (3,)
 
 
+@pytest.mark.parametrize("at_once", [100, 2])
 async def test_a_group_whose_lead_ends_in_parts_gives_its_slot_on_when_all_have_ended(
-    narrow: Worker, redis: Redis
+    narrow: Worker, redis: Redis, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
+    monkeypatch.setattr(limiter_module, "ENDED_AT_ONCE", at_once)
     group = await group_of(narrow, "N001", "N002", "N003")
     for n in range(250):
         await narrow.parked("N001", id=f"more-{n}")

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
@@ -255,7 +255,7 @@ def _insist_on_form(request: web.BaseRequest, target: str) -> None:
         raise Problem(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": _METHODS})
     if coded := "Transfer-Encoding" in request.headers:
         insist_on_plain_coding(request)
-    if request.version != HttpVersion11 and (coded or request.version != HttpVersion10):
+    if coded and request.version != HttpVersion11:
         why = "send HTTP/1.1, or HTTP/1.0 without Transfer-Encoding"
         raise Problem(HTTPStatus.BAD_REQUEST, why)
     insist_on_host(request)

@@ -79,6 +79,7 @@ FIXED = [
     b"Transfer-Encoding: chunked\r\n\r\n1;a\rb\r\nx\r\n0\r\n\r\n",
     b"Transfer-Encoding: chunked\r\n\r\n-1\r\nx\r\n0\r\n\r\n",
     b"!POST %b\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
+    b"!POST %b HTTP/2.0\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
     b"!POST %b HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
     b"Host: b\r\nContent-Length: 1\r\n\r\nx",
     b"X: 1\r\n Content-Length: 1\r\n\r\nx",

@@ -393,11 +393,12 @@ async def test_a_trailer_is_no_header_of_the_next_request_over_the_same_connecti
 GZIP = POST + b"Content-Encoding: gzip\r\n"
 
 
-async def test_a_body_is_unpacked_for_nobody(disk: Path) -> None:
+@pytest.mark.parametrize("relays", [True, False])
+async def test_a_body_is_unpacked_for_nobody(disk: Path, *, relays: bool) -> None:
     keys = FixedKeys()
     key = b"as-api-key: %s\r\n" % keys.make("main", Scope.INGEST).encode()
     no_gzip = b"Content-Length: 6\r\n\r\nnogzip"
-    async with served(disk / "spool.sqlite", keys) as port, Raw(port) as client:
+    async with served(disk / "spool.sqlite", keys, relays=relays) as port, Raw(port) as client:
         assert (await client.says(GZIP + no_gzip))[0] == 401
         # Who unpacks it finds that it is no gzip, and ends the connection.
         assert (await client.says(GZIP + key + no_gzip))[0] == 415

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -139,23 +139,29 @@ def _attempt(each: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _resend(options: Options, config: schema.Config, stores: connections.Collections) -> int:
-    of = services.Services(config, stores)
-    if _are_named(options):
-        return each_of(options, "resent", partial(delivery_acts.resend, of))
-    which = _which(options, config, stores)
-    count = deliveries.count_meant(stores, which, deliveries.RESENDS)
-    act = partial(delivery_acts.resend_all, of, audit.Operator(), which, math.inf)
-    return _on_all(options, "resent", count, act)
+    acts = delivery_acts.resend, delivery_acts.resend_all
+    return _act(options, services.Services(config, stores), "resent", acts, deliveries.RESENDS)
 
 
 def _cancel(options: Options, config: schema.Config, stores: connections.Collections) -> int:
-    of = services.Services(config, stores)
+    acts = delivery_acts.cancel, delivery_acts.cancel_all
+    return _act(options, services.Services(config, stores), "cancelled", acts, deliveries.CANCELS)
+
+
+def _act(
+    options: Options,
+    of: services.Services,
+    verb: str,
+    acts: tuple[Callable[..., object], Callable[..., Acted]],
+    states: Sequence[deliveries.DeliveryState],
+) -> int:
+    """Do an act on each that is named, or on all that a filter means in one of these states."""
+    on_one, on_all = acts
     if _are_named(options):
-        return each_of(options, "cancelled", partial(delivery_acts.cancel, of))
-    which = _which(options, config, stores)
-    count = deliveries.count_meant(stores, which, deliveries.CANCELS)
-    act = partial(delivery_acts.cancel_all, of, audit.Operator(), which, math.inf)
-    return _on_all(options, "cancelled", count, act)
+        return each_of(options, verb, partial(on_one, of))
+    which = _which(options, of.config, of.stores)
+    count = deliveries.count_meant(of.stores, which, states)
+    return _on_all(options, verb, count, partial(on_all, of, audit.Operator(), which, math.inf))
 
 
 def _are_named(options: Options) -> bool:

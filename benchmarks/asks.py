@@ -30,6 +30,7 @@ from limits.admin.cancel import CancelFilter, CancelTarget
 from limits.admin.statistics import TEN_MINUTES, Tallies
 from limits.archive import DAY_MS, Archived, ToArchive
 from limits.limiter import INSPECTED_AT_ONCE, SURVEYED_AT_ONCE
+from limits.pipeline import unconfirmed
 from service.worker.upkeep.archiver import TOGETHER_MOST
 from tracking.line import Line, courier_line
 from tracking.request import Number, Origin, Slug
@@ -317,7 +318,7 @@ async def _archive(line: LongLine) -> None:
     await line.redis.mset({keys.status(name): text for name, text in some})
     now_ms = round(time.time() * 1000)
     await line.redis.zadd(keys.TO_ARCHIVE, {name: now_ms for name, _ in some})
-    to_archive, reported = ToArchive(line.redis, "benchmark"), list[Archived]()
+    to_archive, reported = ToArchive(unconfirmed(line.redis), "benchmark"), list[Archived]()
     async with line.times.of(f"archive: {TOGETHER_MOST} reported, {TOGETHER_MOST} given"):
         while not isinstance(given := await to_archive.ask(reported, TOGETHER_MOST), float):
             reported = [Archived(each, DAY_MS) for each in given]

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.clock import Clock
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline, Value
 
@@ -53,11 +52,10 @@ class Archived(NamedTuple):
 class ToArchive:
     """The set of what is not archived. `who` asks: each process under a name of its own."""
 
-    def __init__(self, redis: Redis, who: str) -> None:
-        self._redis = redis
-        self._pipeline = Pipeline(redis, Clock())
-        # A report that no replica has is lost with a failover: then it is archived once more.
-        self._pipeline.confirmed = 0
+    def __init__(self, pipeline: Pipeline, who: str) -> None:
+        """`pipeline` is unconfirmed: a report that is lost with a failover is made once more."""
+        self._redis = pipeline.redis
+        self._pipeline = pipeline
         self._who = who
 
     async def ask(self, reported: Iterable[Archived], most: int) -> Sequence[Ended] | float:

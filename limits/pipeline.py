@@ -72,7 +72,7 @@ class Pipeline:
 
         Made in the event loop that it works in; Python 3.11 asks the kernel to name that loop.
         """
-        self._redis = redis
+        self.redis = redis
         self._clock = clock
         self._notice = notice
         self._loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ class Pipeline:
 
     def greet_with(self, greeting: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         """Let every connection begin with `greeting`, which logs in; it may refuse by raising."""
-        self._redis.connection_pool.connection_kwargs["redis_connect_func"] = greeting
+        self.redis.connection_pool.connection_kwargs["redis_connect_func"] = greeting
 
     def quiet_after_leap(self, seconds: float, leapt: Callable[[], None]) -> None:
         """Have nobody start for so long after Redis' clock leapt; `leapt` hears of it then.
@@ -187,7 +187,7 @@ class Pipeline:
         if self._quiet_us:
             latest_us = round((time.monotonic() + high + LEAP_SECONDS) * MICRO)
             said = EPOCH, LEAP, str(self._quiet_us), str(latest_us)
-            _, news = await self._redis.eval(self.text("leap"), 2, *said)
+            _, news = await self.redis.eval(self.text("leap"), 2, *said)
             if news:
                 self._leapt()
         self._clock.before_leap = None
@@ -195,7 +195,7 @@ class Pipeline:
     async def _leave(self) -> None:
         """Close the connections: another Redis may take the writes, at the same address."""
         with contextlib.suppress(RedisError, OSError):
-            await self._redis.connection_pool.disconnect(inuse_connections=False)
+            await self.redis.connection_pool.disconnect(inuse_connections=False)
 
     def _tell(self, error: Exception | None) -> None:
         if self._away != (error is not None):
@@ -203,14 +203,14 @@ class Pipeline:
             self._notice(error)
 
     async def _exchange(self, groups: Sequence[list[_Step]]) -> list[Any]:
-        pipeline = self._redis.pipeline(transaction=False)
+        pipeline = self.redis.pipeline(transaction=False)
         for group in groups:
             keys, args = _written(group, self._clock.latest_us())
             sha = self._script_of(group).sha
             pipeline.execute_command("EVALSHA", sha, len(keys), *keys, *args)
         confirmed = self.confirmed
         if confirmed is None:
-            confirmed = await confirmations(self._redis)
+            confirmed = await confirmations(self.redis)
         before = time.monotonic()
         replies = await executed(pipeline, confirmed=confirmed)
         after = time.monotonic()
@@ -233,7 +233,14 @@ class Pipeline:
 
     async def _load(self, scripts: Iterable[Script]) -> None:
         for script in scripts:
-            await self._redis.script_load(script.text)
+            await self.redis.script_load(script.text)
+
+
+def unconfirmed(redis: Redis) -> Pipeline:
+    """Make one for steps that a failover may lose: those who ask do them once more."""
+    pipeline = Pipeline(redis, Clock())
+    pipeline.confirmed = 0
+    return pipeline
 
 
 def _next_of(waiting: list[_Step]) -> tuple[list[_Step], list[_Step]]:

@@ -62,7 +62,18 @@ OF_LINE = (
 
 BATCH = "batch"
 
-ALONE = ("add_up", "archive", "epoch", "inspect", "leap", "malformed", "plan", "ration", "survey")
+ALONE = (
+    "add_up",
+    "archive",
+    "epoch",
+    "inspect",
+    "judge",
+    "leap",
+    "malformed",
+    "plan",
+    "ration",
+    "survey",
+)
 """Scripts that belong to no line and use no part of the library."""
 
 

@@ -24,9 +24,8 @@ from typing import TypeVar
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.clock import Clock
 from limits.failure import redis_asked
-from limits.pipeline import Pipeline
+from limits.pipeline import unconfirmed
 
 T = TypeVar("T", bound=str)
 
@@ -120,9 +119,7 @@ class Planners:
     """Who plans re-checks, or fills lines. `who` asks: each process under a name of its own."""
 
     def __init__(self, redis: Redis, who: str, lease_seconds: float = LEASE_SECONDS) -> None:
-        self._pipeline = Pipeline(redis, Clock())
-        # What a failover loses is taken once more.
-        self._pipeline.confirmed = 0
+        self._pipeline = unconfirmed(redis)  # what a failover loses is taken once more
         self._who = who
         self._lease_ms = round(lease_seconds * 1000)
 

@@ -12,6 +12,7 @@ from benchmarks.plan import Column, Plan, Scenario, Table, Value
 from benchmarks.rig import DATABASE, Rig, open_rig
 from limits.archive import ToArchive
 from limits.keys import STATUS, TO_ARCHIVE
+from limits.pipeline import unconfirmed
 from service.worker.results.connection import Store
 from service.worker.results.database import Names
 from service.worker.upkeep.archiver import Archiver
@@ -72,7 +73,7 @@ async def _archive_all(rig: Rig) -> float:
             late.append(time.perf_counter() - due)
 
     async with Redis.from_url(rig.stack.redis.url, decode_responses=True) as redis:
-        archiver = Archiver(ToArchive(redis, "benchmark"), store)
+        archiver = Archiver(ToArchive(unconfirmed(redis), "benchmark"), store)
         ticking = asyncio.create_task(tick())
         while await archiver.step() is not None or await redis.zcard(TO_ARCHIVE):
             pass

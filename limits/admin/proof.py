@@ -8,7 +8,7 @@ stats:operations     what lua/lib/state.lua adds up; `since`: when this began, i
                      operations were open then, with a blank
 ==================== ============================================================================
 
-One process judges at a time, by the lease of planners; it alone writes, whole values, every 10 s.
+One process judges at a time (lua/judge.lua); it alone writes, whole values, every 10 s.
 Nothing here is asked by what decides: the judge reads the stream of measured calls, and `open` is
 what each line counts for its own decisions.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -26,14 +26,18 @@ from redis.asyncio import Redis
 
 from limits import keys
 from limits.admin.soundness import busy_lines
-from limits.admin.violations import ANY, GAP_US, Violations, Worst, look
+from limits.admin.violations import ANY, GAP_US, Violations, Worst
 from limits.clock import MICRO
 from limits.failure import redis_asked
+from limits.pipeline import Pipeline
 from limits.rules import RuleBook
-from limits.workers import Planners
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import Line
 from tracking.operation import ENDS
+
+Rest = Callable[[float], Awaitable[None]]
+Told = tuple[int, str, str, list[tuple[str, str]]]
+"""What `Violations.hear` hears."""
 
 PERIOD_SECONDS, IDLE_SECONDS = 1.0, 5.0
 """How long after calls were measured, and after none was, the judge looks again."""
@@ -41,7 +45,7 @@ PERIOD_SECONDS, IDLE_SECONDS = 1.0, 5.0
 WRITE_SECONDS = 10.0
 """What was measured since is lost with a judge that is killed."""
 
-LEASE_SECONDS = 9.0
+LEASE_MS = 9_000
 """So soon another process judges where a judge is gone, or IDLE_SECONDS later: what the stream
 still holds of 15 s it judges too."""
 
@@ -50,6 +54,9 @@ HOUR, HOURS = 3_600, 24
 KEPT_SECONDS = 26 * HOUR
 JUDGE = "#judge"
 """What the judge holds a lease of, among the lines of planners."""
+
+NOTHING = "+"
+"""Stands behind the last entry: who does not judge yet asks for none."""
 
 OWN = "#"
 """The judge's field; no line is called so."""
@@ -88,10 +95,15 @@ class Hour:
 class Judge:
     """Judges calls by what was measured of them, while it holds the lease. Once per process."""
 
-    def __init__(self, redis: Redis, book: RuleBook, who: str) -> None:
-        self._redis = redis
+    def __init__(
+        self, pipeline: Pipeline, book: RuleBook, who: str, rest: Rest = asyncio.sleep
+    ) -> None:
+        """`pipeline` is unconfirmed: a lease that is lost with a failover is taken once more."""
+        self._redis = pipeline.redis
+        self._pipeline = pipeline
         self._book = book
-        self._planners = Planners(redis, who, LEASE_SECONDS)
+        self._who = who
+        self._rest = rest
         self._violations: Violations | None = None
         self._after = ANY
         self._hour = Hour(0, {})
@@ -106,7 +118,7 @@ class Judge:
                 after = self._after
                 with contextlib.suppress(*away):
                     await self.judge()
-                await asyncio.sleep(IDLE_SECONDS if after == self._after else PERIOD_SECONDS)
+                await self._rest(IDLE_SECONDS if after == self._after else PERIOD_SECONDS)
         finally:
             with contextlib.suppress(*away, TimeoutError):
                 async with asyncio.timeout(LAST_WRITE_SECONDS):
@@ -114,15 +126,26 @@ class Judge:
 
     async def judge(self) -> None:
         """Judge what was measured since the last time. Raises StoreError: repeat it."""
-        if not await self._planners.hold([JUDGE]):
-            self._violations = None
+        told = await self._asked(NOTHING if self._violations is None else self._after)
+        if told and self._violations is None:
+            self._violations = await self._begin()
+            told = await self._asked(self._after)
+        violations = self._violations = self._violations if told else None
+        if violations is None or told is None:
             return
-        violations = self._violations or await self._begin()
         before = violations.looked
-        self._after = await look(self._redis, violations, self._after)
+        self._after = await violations.hear(*told) or self._after
         self._note(violations, violations.looked - before)
         if violations.looked - self._written >= WRITE_SECONDS * MICRO:
             await self.write()
+
+    async def _asked(self, after: str) -> Told | None:
+        """Ask for what was measured behind an entry; None: another process judges."""
+        names = keys.planner(JUDGE), keys.EPOCH, keys.REVISION, keys.MEASURED
+        match await self._pipeline.run("judge", names, (self._who, LEASE_MS, after)):
+            case [now_us, "judge", epoch, revision, found]:
+                return now_us, epoch, revision, [(at, fields[1]) for at, fields in found]
+        return None
 
     async def write(self) -> None:
         """Write what was measured. Raises LimitsDown: repeat it."""
@@ -130,8 +153,10 @@ class Judge:
             return
         name = keys.worst(self._hour.at)
         with redis_asked():
-            await self._redis.hset(name, mapping=self._hour.fields(self._changed))
-            await self._redis.expire(name, KEPT_SECONDS)
+            pipeline = self._redis.pipeline(transaction=False)
+            pipeline.hset(name, mapping=self._hour.fields(self._changed))
+            pipeline.expire(name, KEPT_SECONDS)
+            await pipeline.execute()
         self._changed = set()
         self._written = self._violations.looked
 

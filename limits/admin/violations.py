@@ -168,6 +168,19 @@ class Violations:
         self._judged = max(0, looked - LAG_US)
         return str(self._judged // 1000) if looked else ANY
 
+    async def hear(
+        self, now_us: int, epoch: str, revision: str, entries: Sequence[tuple[str, str]]
+    ) -> str:
+        """Judge by what Redis says at `now_us`; `entries` are those of the stream, with their ids.
+
+        Returns behind which entry to look the next time, "" where there is none. Raises StoreError.
+        """
+        if self.revisions and (revision or "0") != str(self.revisions.revision):
+            await self.revisions.learn()
+        named = " ".join(filter(None, (epoch.partition(" ")[0], revision)))
+        self.note(now_us, named, [(int(at.partition("-")[0]), text) for at, text in entries])
+        return f"({entries[-1][0]}" if entries else ""
+
     def note(self, now_us: int, epoch: str, entries: Sequence[Entry]) -> None:
         """Judge what is old enough; `entries` are all since the last time, the oldest first.
 
@@ -207,12 +220,9 @@ async def look(redis: Redis, violations: Violations, after: str) -> str:
         pipeline.mget(keys.EPOCH, keys.REVISION)
         pipeline.xrange(keys.MEASURED, min=after)
         (seconds, micros), (epoch, revision), found = await pipeline.execute()
-    if violations.revisions and (revision or "0") != str(violations.revisions.revision):
-        await violations.revisions.learn()
-    entries = [(int(at.partition("-")[0]), fields["m"]) for at, fields in found]
-    name = " ".join(filter(None, (str(epoch or "").partition(" ")[0], revision)))
-    violations.note(int(seconds) * MICRO + int(micros), name, entries)
-    return f"({found[-1][0]}" if found else after
+    told = [(at, fields["m"]) for at, fields in found]
+    now_us = int(seconds) * MICRO + int(micros)
+    return await violations.hear(now_us, epoch or "", revision or "", told) or after
 
 
 async def _judge_on(redis: Redis, violations: Violations) -> None:

@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from limits.archive import ToArchive
 from limits.ends import EndStream
 from limits.keys import EVENTS, STATUS, TO_ARCHIVE
+from limits.pipeline import unconfirmed
 from service.worker.deliveries.delivery import Delivery
 from service.worker.deliveries.operation_ends import Drains, OperationEnds
 from service.worker.deliveries.service import ServiceState, Wanted
@@ -72,7 +73,9 @@ def archiving(redis: Redis, store: Store, ends: OperationEnds, who: str = "first
         return True
 
     return Archiver(
-        ToArchive(redis, who), store, Telling(ends, Ears(EndStream(redis), has_services))
+        ToArchive(unconfirmed(redis), who),
+        store,
+        Telling(ends, Ears(EndStream(redis), has_services)),
     )
 
 

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from limits.archive import ToArchive
 from limits.ends import EndStream
+from limits.pipeline import unconfirmed
 from service.http import exchange
 from service.worker.deliveries.operation_ends import OperationEnds
 from service.worker.deliveries.replies import CLAIM_SECONDS
@@ -42,7 +43,7 @@ async def archiver(redis: Redis, store: Store) -> Archiver:
 
     ends = OperationEnds(store, Subscriptions(store), lambda _: None)
     telling = Telling(ends, Ears(EndStream(redis), has_services))
-    return Archiver(ToArchive(redis, "first"), store, telling)
+    return Archiver(ToArchive(unconfirmed(redis), "first"), store, telling)
 
 
 def delivery(collections: Database) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from limits.admin.operations import own_attempts
 from limits.archive import BRIEF_MS, DAY_MS, REPORTS_MS, WORKS_MS, Archived, Ended, ToArchive
 from limits.keys import ARCHIVE_LOCKS, TO_ARCHIVE
+from limits.pipeline import unconfirmed
 from tracking.call import Attempt, Setback
 from tracking.request import Origin
 
@@ -32,7 +33,7 @@ Hire = Callable[[str], ToArchive]
 
 @pytest.fixture
 def archivers(redis: Redis) -> Hire:
-    return lambda who: ToArchive(redis, who)
+    return lambda who: ToArchive(unconfirmed(redis), who)
 
 
 @pytest.fixture

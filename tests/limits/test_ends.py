@@ -17,6 +17,7 @@ from limits.archive import ToArchive
 from limits.connect import RedisAddress, open_redis
 from limits.ends import NO_EVENT, Ends, EndStream, EventId, hearing, parse_event_id
 from limits.keys import EVENTS, STATUS
+from limits.pipeline import unconfirmed
 from service.observe.background import Background
 from tracking.errors import LimitsBroken
 
@@ -346,7 +347,7 @@ async def test_who_archives_drops_what_ended_more_than_an_hour_ago(
         await redis.xadd(EVENTS, {"SUCCESS": f"old-{each}"}, id=f"{each + 1}-0")
     await worker.finish(await worker.granted("N001", id="a"))
 
-    await ToArchive(redis, "first").ask((), MOST)
+    await ToArchive(unconfirmed(redis), "first").ask((), MOST)
 
     assert await redis.xlen(EVENTS) <= 51  # whole blocks go
     assert (await stream.newest()).ms > HOUR_MS

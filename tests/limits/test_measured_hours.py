@@ -14,6 +14,7 @@ from limits import keys
 from limits.admin import proof
 from limits.admin.proof import HOUR, Judge, balance, begin_balance, measured
 from limits.admin.violations import Violations, Worst
+from limits.pipeline import unconfirmed
 from limits.rules import RuleBook, Rules
 from tracking.line import Line, courier_line
 
@@ -26,7 +27,7 @@ NOW = 1_000_000 * SECOND
 @pytest.fixture
 def judge(redis: Redis) -> Callable[[str], Judge]:
     book = RuleBook(lambda _: RULES)
-    return lambda who: Judge(redis, book, who)
+    return lambda who: Judge(unconfirmed(redis), book, who)
 
 
 async def report(redis: Redis, *sends: float, ends: float = 0.0) -> None:

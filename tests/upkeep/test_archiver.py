@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from limits.archive import BRIEF_MS, DAY_MS, ToArchive
 from limits.keys import ARCHIVE_LOCKS, STATUS, TO_ARCHIVE
+from limits.pipeline import unconfirmed
 from service.observe.events import Event
 from service.worker.results import database as database_module
 from service.worker.results.connection import Store
@@ -44,7 +45,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
 
 
 def new(redis: Redis, store: Store, who: str = "first") -> Archiver:
-    return Archiver(ToArchive(redis, who), store)
+    return Archiver(ToArchive(unconfirmed(redis), who), store)
 
 
 def status(**other: Any) -> dict[str, Any]:
@@ -162,7 +163,7 @@ async def test_a_report_whose_reply_was_lost_is_given_again(
     redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await end(redis)
-    to_archive = ToArchive(redis, "first")
+    to_archive = ToArchive(unconfirmed(redis), "first")
     one = Archiver(to_archive, store)
     await one.step()
     ask = to_archive.ask

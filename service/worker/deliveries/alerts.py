@@ -41,8 +41,8 @@ from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
 
-PERIOD_SECONDS = 15.0
-"""A look asks four questions, also where there is no service; a mail takes as long anyway."""
+PERIOD_SECONDS = 30.0
+"""A look asks three questions, also where there is no service; a mail takes as long anyway."""
 
 DEAD_FOR = dt.timedelta(days=1)
 """Requests die one by one: people hear of the first, and by the digest of how many."""
@@ -97,8 +97,7 @@ class Alerts:
         now = now or dt.datetime.now(dt.UTC)
         slugs = await self._refused()
         store = self._store
-        alerts = {each.id: each for each in await store.in_background(read_alerts, store)}
-        found = await store.in_background(in_trouble, store, alerts, now)
+        alerts, found = await store.in_background(read_alerts, store, now)
         for slug in slugs:
             name = f"credentials:{slug}"
             since = alerts[name].since if name in alerts else now
@@ -199,13 +198,17 @@ def note_said(alerts: Collection[Document], alert: Alert) -> None:
         )
 
 
-def read_alerts(store: Collections) -> list[Alert]:
-    """Read all alerts. Raises PyMongoError."""
-    return [alert_in(each) for each in store.alerts.find({"episode": {"$exists": True}})]
+def read_alerts(store: Collections, now: dt.datetime) -> tuple[dict[str, Alert], Found]:
+    """Read all alerts by id, and what is in trouble by what MongoDB has. Raises PyMongoError."""
+    kept = {each["_id"]: each for each in store.alerts.find({}, {"services": 0})}
+    alerts = {name: alert_in(each) for name, each in kept.items() if "episode" in each}
+    given_up = kept.get(COUNTS, {}).get("given_up") or {}
+    return alerts, _in_trouble(store, alerts, given_up, now)
 
 
-def in_trouble(store: Collections, alerts: Mapping[str, Alert], now: dt.datetime) -> Found:
-    """Find what is in trouble by what MongoDB has. Raises PyMongoError."""
+def _in_trouble(
+    store: Collections, alerts: Mapping[str, Alert], given_up: Document, now: dt.datetime
+) -> Found:
     found: Found = {}
     for each in store.services.find(_IN_TROUBLE):
         if trouble := trouble_of(each):
@@ -216,11 +219,10 @@ def in_trouble(store: Collections, alerts: Mapping[str, Alert], now: dt.datetime
     if dead:
         since = alerts["dead"].since if "dead" in alerts else dead["at"]
         found["dead"] = Matter("dead", "requests"), Trouble(since, "dead", grave=True)
-    counts = store.alerts.find_one({"_id": COUNTS}, {"given_up": 1}) or {}
-    for account, given_up in (counts.get("given_up") or {}).items():
-        if given_up["at"] > now - GIVEN_UP_FOR:
+    for account, last in given_up.items():
+        if last["at"] > now - GIVEN_UP_FOR:
             name = f"given_up:{account}"
-            since = alerts[name].since if name in alerts else given_up["at"]
+            since = alerts[name].since if name in alerts else last["at"]
             matter = Matter("given_up", account, account)
             found[name] = matter, Trouble(since, TOO_MANY, grave=True)
     return found

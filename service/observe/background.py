@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -28,6 +29,13 @@ ENDS_MOST = 8
 
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 15.0
+
+ROUND_SECONDS = 5.0
+"""So far apart are the instants at which what rests in this process wakes, all of it together: each
+wake finds cold caches, and costs more than most of the looks that it is for."""
+
+_FIRST_ROUND_AT = random.uniform(0.0, ROUND_SECONDS)
+"""Another instant in each process: those of a machine do not ask the servers all at once."""
 
 
 class Background:
@@ -88,6 +96,23 @@ class Background:
             at = f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S}Z"
             self._report(f"{name} ended {ends}x in a row, last at {at} ({type(error).__name__})")
             await asyncio.sleep(delay)
+
+
+async def rest(seconds: float) -> None:
+    """Rest for about so long: until `wake_at`."""
+    now = asyncio.get_running_loop().time()
+    await asyncio.sleep(wake_at(now, seconds) - now)
+
+
+def wake_at(now: float, seconds: float) -> float:
+    """Say when something wakes that rests for about so many seconds from `now` on.
+
+    It is the round nearest to then; what rests for less than a round wakes exactly then.
+    """
+    if seconds < ROUND_SECONDS:
+        return now + seconds
+    rounds = round((now + seconds - _FIRST_ROUND_AT) / ROUND_SECONDS)
+    return _FIRST_ROUND_AT + rounds * ROUND_SECONDS
 
 
 async def _end_of(run: Run) -> BaseException:

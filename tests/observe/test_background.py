@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.observe import background as module
-from service.observe.background import ENDS_MOST, Background
+from service.observe.background import ENDS_MOST, ROUND_SECONDS, Background, rest, wake_at
 from service.worker.wiring import worker as worker_module
 from service.worker.wiring.process import UNFIT
 
@@ -142,3 +142,40 @@ async def test_an_unfit_process_stops_in_good_order_and_ends_with_1(background: 
     code = await worker_module.work(worker, asyncio.create_task(asyncio.Event().wait()), 3.0)
 
     assert (code, stopped) == (UNFIT, [3.0])
+
+
+@pytest.mark.parametrize("seconds", [ROUND_SECONDS, 12.0, 600.0])
+def test_what_rests_from_different_instants_wakes_at_rounds(seconds: float) -> None:
+    wakes = [wake_at(now / 10, seconds) for now in range(1_000)]
+    rounds = {round((wake - wakes[0]) / ROUND_SECONDS, 6) for wake in wakes}
+
+    assert all(each == int(each) for each in rounds)
+    assert all(
+        abs(wake - now / 10 - seconds) <= ROUND_SECONDS / 2 + 1e-6 for now, wake in enumerate(wakes)
+    )
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, ROUND_SECONDS - 0.1])
+def test_what_rests_for_less_than_a_round_wakes_exactly_then(seconds: float) -> None:
+    assert wake_at(70.0, seconds) == 70.0 + seconds
+
+
+async def test_two_that_rest_wake_in_the_same_turn_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_FIRST_ROUND_AT", asyncio.get_running_loop().time() + 0.3)
+    turns = list[int]()
+    turn = 0
+
+    async def look(later: float) -> None:
+        await asyncio.sleep(later)
+        await rest(0.3)
+        turns.append(turn)
+
+    looks = [asyncio.create_task(look(later)) for later in (0.0, 0.001)]
+    while not all(task.done() for task in looks):
+        await asyncio.sleep(0)
+        turn += 1
+
+    assert turns[0] == turns[1]

@@ -28,6 +28,7 @@ from contextlib import suppress
 
 from limits.window import Window, Windows
 from limits.workers import Planners
+from service.observe.background import wake_at
 from service.observe.log import emit_unexpected
 from service.worker.deliveries.delivery import Delivery, DeliveryState
 from service.worker.deliveries.lines import window_of
@@ -123,7 +124,7 @@ class Filler:
                 del self._wanted[line]
             try:
                 if now >= look_at:
-                    look_at = now + PERIOD_SECONDS * random.uniform(0.8, 1.2)
+                    look_at = wake_at(now, PERIOD_SECONDS)
                     lines += await self.look()
                 for line in dict.fromkeys(lines):
                     await self.fill(line)

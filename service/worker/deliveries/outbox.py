@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -28,6 +27,7 @@ from typing import Any, NamedTuple
 from pymongo import UpdateOne
 from pymongo.collection import Collection
 
+from service.observe.background import rest
 from service.worker.deliveries import body
 from service.worker.deliveries.delivery import (
     Delivery,
@@ -150,7 +150,7 @@ class Outbox:
                 await asyncio.sleep(AGAIN_SECONDS)  # said elsewhere; the marks stand
 
     async def _sweep_later(self) -> None:
-        await asyncio.sleep(SWEEP_SECONDS * random.uniform(0.5, 1.5))
+        await rest(SWEEP_SECONDS)
         await self.sweep()
 
     async def _tell_noted(self) -> None:

@@ -18,9 +18,7 @@ What is left of a deleted service goes in this order, and each step may be repea
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
-import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +27,7 @@ from redis.asyncio import Redis
 from limits.admin.pause import Pauses
 from limits.rules import Rules
 from service.config.schema import AROUND_ATTEMPT_SECONDS
+from service.observe.background import rest
 from service.observe.log import emit_unexpected
 from service.worker.deliveries.ingest_label import IngestLabel
 from service.worker.deliveries.keeper import note_cleared
@@ -215,7 +214,7 @@ class Keeping:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+            await rest(PERIOD_SECONDS)
             try:
                 await self.look()
             except AWAY:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC
@@ -21,6 +20,7 @@ from limits.server import memory_in
 from service.config.address import masked
 from service.config.schema import Config
 from service.config.schema import Redis as RedisSection
+from service.observe.background import rest
 from service.worker.preflight.judgement import (
     BeanstalkdFacts,
     Finding,
@@ -177,7 +177,7 @@ async def watch(look: Look, tell: Callable[[Finding], None]) -> None:
     """
     known = {str(each) for each in await look()}
     while True:
-        await asyncio.sleep(LOOK_SECONDS * random.uniform(0.8, 1.2))
+        await rest(LOOK_SECONDS)
         found = {str(each): each for each in await look() if each.grade in _WORSE}
         for text in found.keys() - known:
             tell(found[text])

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from limits.archive import DAY_MS, Archived, Ended, ToArchive
 from limits.ends import NO_EVENT, EndStream
+from service.observe.background import rest, wake_at
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.worker.deliveries.operation_ends import OperationEnds
@@ -70,7 +71,7 @@ class Ears:
     async def rest(self, seconds: float) -> None:
         """Wait for so long, or until something has ended since the mark."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
+        until = wake_at(loop.time(), seconds)
         with suppress(*AWAY, LimitsBroken):  # said elsewhere
             while loop.time() < until and await self._is_heard():
                 read = await self._stream.next(self._at, 1)
@@ -117,7 +118,7 @@ class Archiver:
     async def run(self) -> None:
         """Archive until cancelled."""
         while True:
-            seconds = PERIOD_SECONDS * random.uniform(0.8, 1.2)
+            seconds = PERIOD_SECONDS
             try:
                 seconds = await self.step() or seconds
             except ResultsDown as error:
@@ -163,7 +164,7 @@ class Archiver:
         if self._telling and self.works:
             await self._telling.ears.rest(seconds)
         else:
-            await asyncio.sleep(seconds)
+            await rest(seconds)
 
     def _archive(self, given: Sequence[Ended], *, doubted: bool) -> Stored:
         """Store what is given."""

@@ -7,14 +7,13 @@ process that archives looks; two at once are harmless.
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 import greenstalk
 
+from service.observe.background import rest
 from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.deliveries.foreign_request import WEBHOOKS_TUBE, decode_foreign
@@ -58,7 +57,7 @@ class LostRecords:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+            await rest(PERIOD_SECONDS)
             if self._is_ours():
                 with suppress(*AWAY):  # said elsewhere; the next look goes on
                     await self.look()

@@ -19,12 +19,13 @@ A system that does not tell how long a thread waits (all but Linux) leaves this 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from service.observe.background import rest
 
 THREADS = Path("/proc/self/task")
 
@@ -70,7 +71,7 @@ class OwnCore:
         """
         before, at, rests = self._spent(), time.monotonic(), False
         while True:
-            await asyncio.sleep(LOOK_SECONDS * RESTING if rests else LOOK_SECONDS)
+            await rest(LOOK_SECONDS * RESTING if rests else LOOK_SECONDS)
             spent, now = self._spent(), time.monotonic()
             if before and spent:
                 of_late = Spent(spent.ran - before.ran, spent.waited - before.waited)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import random
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from itertools import chain, islice
 
 from pymongo.collection import Collection
 
+from service.observe.background import rest
 from service.worker.deliveries.purging import kinds_of_deliveries
 from service.worker.results.connection import Store
 from service.worker.results.database import Document, Names
@@ -47,7 +47,7 @@ class Purge:
     async def run(self) -> None:
         """Purge until cancelled."""
         while True:
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+            await rest(PERIOD_SECONDS)
             if self._is_ours():
                 with suppress(*AWAY):  # said elsewhere; what is old stays old
                     await self.look()

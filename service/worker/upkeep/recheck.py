@@ -17,10 +17,8 @@ the last one: each is moved by at most a tenth of its time.
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import hashlib
-import random
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -29,6 +27,7 @@ from typing import Any
 
 from limits.admin.snapshot import LineSnapshots
 from limits.workers import LEASE_SECONDS, Planners
+from service.observe.background import rest
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.worker.results.connection import Store
@@ -131,7 +130,7 @@ class Recheck:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+            await rest(PERIOD_SECONDS)
             with suppress(*AWAY):  # said elsewhere; what is due stays due
                 await self.look()
 

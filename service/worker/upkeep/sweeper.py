@@ -1,14 +1,12 @@
 """The sweeper puts right, every few seconds, what vanished workers left behind.
 
-Every worker sweeps, at jittered times; two sweeps at once are harmless. With nothing waiting and
-nothing in flight a sweep is one request to Redis.
+Every worker sweeps, each at times of its own; two sweeps at once are harmless. With nothing waiting
+and nothing in flight a sweep is one request to Redis.
 """
 
 from __future__ import annotations
 
-import asyncio
-import random
-
+from service.observe.background import rest
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.ports import Limits, Lines
@@ -17,11 +15,10 @@ from tracking.call import Swept, TakeResult
 from tracking.errors import AWAY, LimitsBroken
 
 PERIOD_SECONDS = 5.0
-JITTER_SECONDS = 1.0
 
 
 class Sweeper:
-    """Looks every 5 s ± 1 at the lines that this worker knows, and at all that have work."""
+    """Looks every 5 s at the lines that this worker knows, and at all that have work."""
 
     def __init__(self, limits: Limits, runner: CallRunner, lines: Lines) -> None:
         self._limits = limits
@@ -31,8 +28,7 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep until cancelled."""
         while True:
-            jitter = random.uniform(-JITTER_SECONDS, JITTER_SECONDS)
-            await asyncio.sleep(PERIOD_SECONDS + jitter)
+            await rest(PERIOD_SECONDS)
             try:
                 await self.sweep()
             except AWAY:

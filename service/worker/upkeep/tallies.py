@@ -5,10 +5,8 @@ Every process does it; spans are made of sums that only grow, so that two at onc
 
 from __future__ import annotations
 
-import asyncio
-import random
-
 from limits.admin.statistics import Tallies
+from service.observe.background import rest
 from service.observe.log import emit_unexpected
 from service.worker.results.connection import Store
 from service.worker.results.database import log_refused
@@ -38,7 +36,7 @@ class Tallying:
         """Write what was counted, and make spans, until cancelled."""
         while True:
             for _ in range(SPANS_EVERY):
-                await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
+                await rest(PERIOD_SECONDS)
                 await self.write()
             try:
                 await self.make_spans()

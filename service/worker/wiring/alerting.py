@@ -16,9 +16,7 @@ One process does it at a time, the one that archives; two at once make nothing t
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -28,7 +26,7 @@ from redis.asyncio import Redis
 from limits.admin.pause import Pauses
 from service.config.domain import rules_for, slugs_of
 from service.config.schema import Config
-from service.observe.background import Background
+from service.observe.background import Background, rest
 from service.worker.deliveries import alerts, keeper, mail, totals, words
 from service.worker.deliveries.alerts import Addresses, Alerts
 from service.worker.deliveries.keeper import Bounds, Keeper
@@ -87,7 +85,7 @@ def start_looking_after(background: Background, config: Config, asked: Asked) ->
 async def _again_and_again(look: Look, seconds: float, may: Callable[[], bool]) -> None:
     """Look about every so many seconds, until cancelled."""
     while True:
-        await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
+        await rest(seconds)
         if may():
             with suppress(*AWAY):  # said elsewhere; the next look does it
                 await look()

@@ -20,11 +20,12 @@ from limits.admin.proof import Judge
 from limits.archive import ToArchive
 from limits.connect import open_redis
 from limits.ends import EndStream
+from limits.pipeline import Pipeline, unconfirmed
 from limits.rules import RuleBook
 from service.config.domain import courier_settings, redis_address, rules_for
 from service.config.machine import calm_the_collector
 from service.config.schema import Config, silence_seconds
-from service.observe.background import Background
+from service.observe.background import Background, rest
 from service.worker.deliveries.operation_ends import Drains, OperationEnds
 from service.worker.deliveries.subscriptions import Subscriptions
 from service.worker.results.connection import SELDOM_MS, Store
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 UNFIT = 1
 """The exit code of a process whose background tasks keep ending."""
 
-BEATS = 6
+BEATS = 3
 """So many in the time after which a silent process is killed: some may be late."""
 
 
@@ -59,7 +60,7 @@ async def keep_beating(beat: Beat, silence: float) -> None:
     """Beat until cancelled; `silence`: seconds after which the parent kills a silent process."""
     while True:
         beat()
-        await asyncio.sleep(silence / BEATS)
+        await rest(silence / BEATS)
 
 
 FIRST_SERVICE_SECONDS = 15.0
@@ -107,7 +108,8 @@ async def live(config: Config, beat: Beat) -> int:
         servers = config.beanstalkd.servers
         putter = Putter(servers)
         closing.callback(putter.close)
-        to_archive = ToArchive(redis, secrets.token_hex(8))
+        steps = unconfirmed(redis)
+        to_archive = ToArchive(steps, secrets.token_hex(8))
         services = Subscriptions(store, config.webhooks.timeout_seconds)
         telling = _telling(services, store, redis, putter)
         archiver = Archiver(to_archive, store, telling, mirrored=config.redis.mirror)
@@ -119,19 +121,19 @@ async def live(config: Config, beat: Beat) -> int:
         background.start("lost records", lost.run)
         asked = Asked(store, redis, services, lambda: archiver.works)
         start_looking_after(background, config, asked)
-        background.start("judge", _judge(config, redis, store).run)
+        background.start("judge", _judge(config, steps, store).run)
         calm_the_collector()
         await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
         background.retire()
     return UNFIT if background.unfit.is_set() else 0
 
 
-def _judge(config: Config, redis: Redis, store: Store) -> Judge:
+def _judge(config: Config, steps: Pipeline, store: Store) -> Judge:
     """Make what judges calls: here, as in a worker it would take from calls."""
     # It asks several times, and must hear the same then.
     plain_of = functools.cache(functools.partial(rules_for, config))
     read = functools.partial(store.on_reader, read_rules, store.limits, store.accounts)
-    return Judge(redis, RuleBook(plain_of, read), secrets.token_hex(8))
+    return Judge(steps, RuleBook(plain_of, read), secrets.token_hex(8), rest)
 
 
 def _names_of_couriers(config: Config) -> Resolve:

@@ -8,6 +8,7 @@ time.monotonic, monotonic_ns       the world's clock
 datetime.datetime.now              the same (a subclass: those made before stay what they are)
 secrets.token_urlsafe, token_hex   drawn from the seed
 random (its state)                 seeded: jitter of the flow and of redis-py
+wake_at, in those who rest by it   drawn: the processes of a world have no rounds in common
 service.observe.log._process       the trace
 service.worker.wiring.worker.Intake     simulated.intake
 service.worker.wiring.worker.Trackings  simulated.mongodb
@@ -38,8 +39,9 @@ from typing import Any
 from unittest import mock
 
 from limits.epoch import take_any
-from service.observe import log
-from service.worker.deliveries import attempt
+from service.observe import background, log
+from service.worker.deliveries import attempt, filler
+from service.worker.upkeep import archiver
 from service.worker.wiring import connect, worker
 
 DELAYS_SECONDS = (1, 3, 10, 65, 5, 5, 5, 5, 5)
@@ -68,6 +70,7 @@ def replaced(
         (secrets, "token_urlsafe", lambda count=32: draw.randbytes(count).hex()),
         (secrets, "token_hex", lambda count=32: draw.randbytes(count).hex()),
         (log, "_process", logger),
+        *((module, "wake_at", _drawn) for module in (background, filler, archiver)),
         (connect, "_vetting", lambda _: take_any),
         (attempt, "DELAYS_SECONDS", DELAYS_SECONDS),
         *((worker, name, part) for name, part in parts.items()),
@@ -82,6 +85,10 @@ def replaced(
         for patch in reversed(patches):
             patch.stop()
         random.setstate(state)
+
+
+def _drawn(now: float, seconds: float) -> float:
+    return now + seconds * random.uniform(0.8, 1.2)
 
 
 def _datetime(wall: Callable[[], float]) -> type[dt.datetime]:

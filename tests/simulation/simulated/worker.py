@@ -14,6 +14,7 @@ from limits.archive import ToArchive
 from limits.connect import open_redis
 from limits.ends import EndStream
 from limits.jobs import Defects
+from limits.pipeline import unconfirmed
 from limits.rules import unchanged
 from limits.server import RedisAddress
 from limits.workers import Planners, WorkerInfo, is_known
@@ -114,7 +115,7 @@ def look_after(parts: Parts, background: Background) -> None:
     store, redis, known = parts.store, parts.hooked.redis, parts.hooked.subscriptions
     ends = OperationEnds(store, known, Drains(parts.putter.put_drain).ask)  # type: ignore[arg-type]
     ears: Any = Ears(EndStream(redis), _nobody_listens)
-    archiver = Archiver(ToArchive(redis, parts.who.host), store, Telling(ends, ears))
+    archiver = Archiver(ToArchive(unconfirmed(redis), parts.who.host), store, Telling(ends, ears))
     keeper = Keeper(store, Bounds(), partial(announce, store, redis))
     background.start("archiver", archiver.run)
     look = partial(_again_and_again, keeper.look, PERIOD_SECONDS, lambda: archiver.works)

@@ -162,6 +162,15 @@ def insist_on_host(request: web.BaseRequest) -> str:
     return host
 
 
+def is_last(request: web.BaseRequest) -> bool:
+    """Whether a request is the last one of its connection.
+
+    The parser gives a trailer behind chunks to the next request, which may be somebody else's where
+    a proxy uses the connection for several clients. Behind an upgrade comes another protocol.
+    """
+    return "Transfer-Encoding" in request.headers or "Upgrade" in request.headers
+
+
 def name_in(host: str) -> str:
     """Take the port off a Host header."""
     name, colon, port = host.rpartition(":")

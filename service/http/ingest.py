@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import functools
 import math
 import re
 import time
@@ -28,6 +29,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import HttpVersion11, web
+from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
@@ -36,12 +38,14 @@ from service.http.backend.door import Door, TooSlow
 from service.http.backend.keyring import Keyring
 from service.http.callers import Allowance
 from service.http.exchange import (
+    ALWAYS,
     JSON,
     Problem,
     come_later,
     finish,
     insist_on_host,
     insist_on_plain_coding,
+    is_last,
     name_in,
     name_of,
 )
@@ -59,7 +63,7 @@ from service.worker.deliveries.foreign_request import (
     encode_foreign,
     head_bytes,
     is_target,
-    new_request_id,
+    new_request_ids,
 )
 from service.worker.deliveries.ingest_label import PATH, IngestLabel, is_genuine, parse_label
 from service.worker.deliveries.service import NO_INGEST, Ingest
@@ -72,6 +76,7 @@ _TEXT = "text/plain"
 _SANDBOX = {
     kind: {"Content-Security-Policy": "sandbox", "Content-Type": kind} for kind in (_TEXT, JSON)
 }
+_BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.RESET_CONTENT})
 _END = re.compile(r"[/?#]")
 _DROPPED = frozenset(each.encode() for each in (*END_AT_A_HOP, "host"))
 _METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
@@ -114,6 +119,7 @@ class Relays:
         self._genuine_labels: dict[tuple[bytes, str], IngestLabel] = {}
         """No more than were made: of all others nothing is kept."""
         self._outcomes: Counter[str] = Counter()
+        self._ids = new_request_ids()
 
     def stand_before(self, server: web.Server) -> None:
         """Take what a server reads, and hand on to its own handler what is not ours."""
@@ -141,7 +147,7 @@ class Relays:
             return await self.others(request)
         name = name_of(request)
         try:
-            response = await self._answer(request, addressed)
+            return await self._answer(request, addressed, name)
         except Problem as problem:
             self._outcomes[_outcome_of(problem.status)] += 1
             response = _told(problem)
@@ -167,7 +173,9 @@ class Relays:
         slash = "" if path.startswith("/", at) else "/"
         return Addressed(path[len(PATH) : at], slash + path[at:], on_own_host=own)
 
-    async def _answer(self, request: web.BaseRequest, addressed: Addressed) -> web.Response:
+    async def _answer(
+        self, request: web.BaseRequest, addressed: Addressed, name: str
+    ) -> web.StreamResponse:
         """Save a request, and answer it. Raises Problem."""
         if addressed.on_own_host:
             why = "this host serves other things: send to one that [http] does not name"
@@ -191,8 +199,8 @@ class Relays:
                 if size is None:
                     _use(rate.bytes, body.size, "bytes")
                 async with Turn(self.bodies, body.size):
-                    foreign = _foreign(request, label, target, body.whole())
-                    return await self._save(ingest, foreign)
+                    foreign = self._foreign(request, label, target, body.whole())
+                    return _said(request, name, *await self._save(ingest, foreign))
         except StoreError as error:
             slow = "more comes than becomes durable in time" if isinstance(error, TooSlow) else ""
             raise come_later(slow or "nothing durable can be reached") from error
@@ -221,11 +229,31 @@ class Relays:
             )
         return found
 
-    async def _save(self, ingest: Ingest, foreign: ForeignRequest) -> web.Response:
-        """Make a request durable, unless it is a handshake. Raises Problem, StoreError."""
+    def _foreign(
+        self, request: web.BaseRequest, label: IngestLabel, target: str, body: bytes
+    ) -> ForeignRequest:
+        # The proxy in front knows whether it was TLS; what it says is in the sender's address only.
+        secure = request.headers.get("X-Forwarded-Proto", "https").lower() != "http"
+        host, scheme = request.headers.get("Host", ""), "https" if secure else "http"
+        return ForeignRequest(
+            next(self._ids),
+            label,
+            dt.datetime.now(dt.UTC),
+            request.method,
+            target,
+            f"{scheme}://{host}{request.raw_path}",
+            tuple(_end_to_end(request.raw_headers)),
+            body,
+        )
+
+    async def _save(self, ingest: Ingest, foreign: ForeignRequest) -> tuple[int, bytes]:
+        """Make a request durable, unless it is a handshake; gives status and body of its answer.
+
+        Raises Problem, StoreError.
+        """
         if (said := answer_of(ingest, foreign)) is not None:
             self._outcomes["handshake"] += 1
-            return _said(HTTPStatus.OK, said)
+            return HTTPStatus.OK, said
         job, most = encode_foreign(foreign), self._door.job_most()
         if most is not None and len(job) > most:
             raise Problem(
@@ -234,7 +262,7 @@ class Relays:
             )
         [spooled] = await self._door.take_jobs([job])
         self._outcomes["spooled" if spooled else "taken"] += 1
-        return _said(ingest.status, ingest.body.encode()[:BODY_TEXT_MOST])
+        return ingest.status, ingest.body.encode()[:BODY_TEXT_MOST]
 
 
 RELAYS: Final = web.AppKey("RELAYS", Relays)
@@ -300,24 +328,6 @@ async def _read(request: web.BaseRequest, body: Body) -> None:
         raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
 
 
-def _foreign(
-    request: web.BaseRequest, label: IngestLabel, target: str, body: bytes
-) -> ForeignRequest:
-    # The proxy in front knows whether it was TLS; what it says is in the sender's address only.
-    secure = request.headers.get("X-Forwarded-Proto", "https").lower() != "http"
-    host, scheme = request.headers.get("Host", ""), "https" if secure else "http"
-    return ForeignRequest(
-        new_request_id(),
-        label,
-        dt.datetime.now(dt.UTC),
-        request.method,
-        target,
-        f"{scheme}://{host}{request.raw_path}",
-        tuple(_end_to_end(request.raw_headers)),
-        body,
-    )
-
-
 def _end_to_end(raw: tuple[tuple[bytes, bytes], ...]) -> Iterator[tuple[str, str]]:
     """List headers in order, without those that end here."""
     lower = [name.lower() for name, _ in raw]
@@ -331,16 +341,51 @@ def _end_to_end(raw: tuple[tuple[bytes, bytes], ...]) -> Iterator[tuple[str, str
             yield own.decode("latin-1"), value.decode("latin-1")
 
 
-def _said(status: int, said: bytes) -> web.Response:
+class _Written(web.StreamResponse):
+    """An answer as it goes over the wire: what aiohttp does for each takes a tenth of a post."""
+
+    keep_alive = True
+
+    def __init__(self, written: bytes) -> None:
+        super().__init__()
+        self._written = written
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """Write all of it; aiohttp calls it."""
+        await request.writer.write(self._written)
+        await request.writer.drain()
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write nothing more; aiohttp calls it."""
+
+
+def _said(request: web.BaseRequest, name: str, status: int, said: bytes) -> web.StreamResponse:
     """Write an answer: JSON where it is some, else text, which no browser takes for a page."""
-    kind = _TEXT
+    kind = _kind_of(said)
+    last = not request.keep_alive or is_last(request)
+    if last or request.version != HttpVersion11 or request.method == "HEAD" or status in _BODILESS:
+        response = web.Response(status=status, body=said, headers=_SANDBOX[kind])
+        finish(response, name)
+        return response
+    own = f"Content-Length: {len(said)}\r\nDate: {rfc822_formatted_time()}\r\nX-Request-Id: {name}"
+    return _Written(f"{_head_of(status, kind)}{own}\r\n\r\n".encode() + said)
+
+
+def _kind_of(said: bytes) -> str:
     if said[:1] in {b"{", b"["}:
         try:
             msgspec.json.decode(said)
-            kind = JSON
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass
-    return web.Response(status=status, body=said, headers=_SANDBOX[kind])
+            return _TEXT
+        return JSON
+    return _TEXT
+
+
+@functools.cache
+def _head_of(status: int, kind: str) -> str:
+    """Write what is alike in the heads of answers."""
+    lines = [f"{header}: {value}" for header, value in (_SANDBOX[kind] | ALWAYS).items()]
+    return "\r\n".join([f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *lines, ""])
 
 
 def _told(problem: Problem) -> web.Response:

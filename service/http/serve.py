@@ -30,7 +30,7 @@ from service.http.backend.keyring import Keyring
 from service.http.backend.operations import Operations, open_operations
 from service.http.backend.parcel_room import ParcelRoom
 from service.http.callers import Callers
-from service.http.exchange import MISSING, Problem, Route, finish, name_of
+from service.http.exchange import MISSING, Problem, Route, finish, is_last, name_of
 from service.http.heads import Heads
 from service.http.ingest import RELAYS, Relays
 from service.observe.background import Background
@@ -226,11 +226,6 @@ READ_BYTES = 16 * 1024
 """Bytes that are read at once: asyncio reads all clients who send before it serves any of them, and
 256 KiB of each, its own measure, were 250 MiB of a thousand."""
 
-_LAST = ("Transfer-Encoding", "Upgrade")
-"""Headers of a request that is the last one of its connection. The parser gives a trailer behind
-chunks to the next request, which may be somebody else's where a proxy uses the connection for
-several clients; and what follows an upgrade may be another protocol."""
-
 
 class Connections:
     """The connections: how many there are, and how many there may be."""
@@ -290,7 +285,7 @@ class ClientConnection(RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Answer, and end the connection behind some requests; aiohttp calls it."""
-        if any(each in request.headers for each in _LAST):
+        if is_last(request):
             resp.force_close()
         return await super().finish_response(request, resp, start_time)
 

@@ -212,8 +212,12 @@ class Door:
 
     def job_most(self) -> int | None:
         """How large a job some server takes; None while one is away that may take any."""
-        known = list(self._servers.job_mosts().values())
-        return None if None in known else max(filter(None, known))
+        most = 0
+        for server in self._servers.all:
+            if (client := server.connected) is None:
+                return None
+            most = max(most, client.job_most)
+        return most
 
     async def _take(self, bodies: Sequence[bytes]) -> Sequence[bool]:
         spooled = [False] * len(bodies)

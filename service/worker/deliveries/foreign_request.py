@@ -23,7 +23,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import secrets
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -127,6 +127,13 @@ _write = msgspec.json.Encoder().encode
 def new_request_id() -> str:
     """Make the id of a request that a door takes."""
     return secrets.token_hex(16)
+
+
+def new_request_ids() -> Iterator[str]:
+    """Make ids of requests, many by one question to the kernel; never ends."""
+    while True:
+        drawn = secrets.token_hex(16 * 256)
+        yield from (drawn[at : at + 32] for at in range(0, len(drawn), 32))
 
 
 def encode_foreign(request: ForeignRequest) -> bytes:

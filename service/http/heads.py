@@ -139,16 +139,16 @@ class Heads(HttpRequestParserPy):
             else:
                 end = data.find(b"\r\n\r\n", max(0, seen - 3))
                 try:
-                    if (message := self._begin(data, end)) is not None:
-                        messages.append(message)
+                    message = self._begin(data, end)
                 except HttpProcessingError:
                     if not messages:
                         raise
-                    end = -1  # what came before it is answered first
-                if end < 0:
+                    message = None  # what came before it is answered first
+                if message is None:
                     self._tail = data
                     break
-                data = data[end + 4 :]
+                payload, data = self._body_of(message, data[end + 4 :])
+                messages.append((message, payload))
             seen = 0
         return messages, False, b""
 
@@ -178,8 +178,8 @@ class Heads(HttpRequestParserPy):
             _url_of(target),
         )
 
-    def _begin(self, data: bytes, end: int) -> Message | None:
-        """Read a head up to its end, and have its body read next; None where it has no end yet."""
+    def _begin(self, data: bytes, end: int) -> RawRequestMessage | None:
+        """Read a head up to its end; None where it has no end yet. Raises HttpProcessingError."""
         lines = data[: len(data) if end < 0 else end].split(b"\r\n")
         if not 0 <= end < self.max_line_size or len(lines) > self.max_headers:
             self._insist_on_bounds(lines)
@@ -187,11 +187,19 @@ class Heads(HttpRequestParserPy):
             return None
         message = self.parse_message([*lines, b""])
         self._msg_in_flight += 1
+        return message
+
+    def _body_of(self, message: RawRequestMessage, data: bytes) -> tuple[StreamReader, bytes]:
+        """Have a body read, at once where it is all here; gives it, and what is not read yet."""
         length = int(message.headers.get(hdrs.CONTENT_LENGTH, "0"))
         if not (length or message.chunked):
-            return message, EMPTY_PAYLOAD
+            return EMPTY_PAYLOAD, data
         assert self.protocol is not None and self.loop is not None  # noqa: S101, PT018 - a server's
         payload = StreamReader(self.protocol, self._limit, loop=self.loop)
+        if not message.chunked and length <= len(data):
+            payload.feed_data(data[:length])
+            payload.feed_eof()
+            return payload, data[length:]
         self._payload_parser = (_Chunks if message.chunked else HttpPayloadParser)(
             payload,
             None if message.chunked else length,
@@ -201,7 +209,7 @@ class Heads(HttpRequestParserPy):
             max_field_size=self.max_field_size,
             max_trailers=self.max_headers,
         )
-        return message, payload
+        return payload, data
 
     def _read_body(self, parser: HttpPayloadParser, data: bytes) -> bytes:
         """Read on in a body; gives what is behind it."""

@@ -28,12 +28,12 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.config.schema import Config
-from service.http.backend.bodies import Bodies, Body, TooLarge, Turn
+from service.http.backend.bodies import Bodies, Body, TooLarge
 from service.http.backend.door import Door, TooSlow
 from service.http.backend.keyring import Keyring
 from service.http.callers import Allowance
@@ -102,6 +102,16 @@ class _Rate(NamedTuple):
     ingest: Ingest
     requests: Allowance
     bytes: Allowance
+
+
+class _Sent(NamedTuple):
+    """A request with its name for the log, and what is known of it before its body is."""
+
+    request: web.BaseRequest
+    name: str
+    label: IngestLabel
+    target: str
+    rate: _Rate
 
 
 class Relays:
@@ -181,11 +191,11 @@ class Relays:
             why = "this host serves other things: send to one that [http] does not name"
             raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
         label = self._genuine(addressed.label)
-        target = addressed.target
-        _insist_on_form(request, target)
+        _insist_on_form(request, addressed.target)
         ingest = self._keyring.keys.ingests.get(str(label), NO_INGEST)
         rate = self._rate_of(str(label), ingest)
         _use(rate.requests, 1, "requests")
+        sent = _Sent(request, name, label, addressed.target, rate)
         size = request.content_length
         if size is not None:
             _insist_on_size(size)
@@ -194,13 +204,13 @@ class Relays:
             self._door.insist_on_pace()
             if request.headers.get("Expect", "").lower() == "100-continue":
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            content = request.content
+            if content.is_eof() and content.exception() is None:
+                whole = content.read_nowait()
+                return await self._take(sent, len(whole), lambda: whole)
             with Body(self.bodies) as body:
-                await _read(request, body)
-                if size is None:
-                    _use(rate.bytes, body.size, "bytes")
-                async with Turn(self.bodies, body.size):
-                    foreign = self._foreign(request, label, target, body.whole())
-                    return _said(request, name, *await self._save(ingest, foreign))
+                await _read(content, body)
+                return await self._take(sent, body.size, body.whole)
         except StoreError as error:
             slow = "more comes than becomes durable in time" if isinstance(error, TooSlow) else ""
             raise come_later(slow or "nothing durable can be reached") from error
@@ -229,18 +239,32 @@ class Relays:
             )
         return found
 
-    def _foreign(
-        self, request: web.BaseRequest, label: IngestLabel, target: str, body: bytes
-    ) -> ForeignRequest:
+    async def _take(self, sent: _Sent, size: int, whole: Callable[[], bytes]) -> web.StreamResponse:
+        """Save a request of which all is here, and answer it; `whole` gives its body in its turn.
+
+        Raises Problem, StoreError.
+        """
+        if sent.request.content_length is None:
+            _insist_on_size(size)
+            _use(sent.rate.bytes, size, "bytes")
+        await self.bodies.wait_for(size)
+        try:
+            foreign = self._foreign(sent, whole())
+            return _said(sent, *await self._save(sent.rate.ingest, foreign))
+        finally:
+            self.bodies.leave(size)
+
+    def _foreign(self, sent: _Sent, body: bytes) -> ForeignRequest:
+        request = sent.request
         # The proxy in front knows whether it was TLS; what it says is in the sender's address only.
         secure = request.headers.get("X-Forwarded-Proto", "https").lower() != "http"
         host, scheme = request.headers.get("Host", ""), "https" if secure else "http"
         return ForeignRequest(
             next(self._ids),
-            label,
+            sent.label,
             dt.datetime.now(dt.UTC),
             request.method,
-            target,
+            sent.target,
             f"{scheme}://{host}{request.raw_path}",
             tuple(_end_to_end(request.raw_headers)),
             body,
@@ -309,13 +333,9 @@ def _use(allowance: Allowance, uses: int, of: str) -> None:
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": f"{math.ceil(wait)}"})
 
 
-async def _read(request: web.BaseRequest, body: Body) -> None:
+async def _read(content: StreamReader, body: Body) -> None:
     """Read a body. Raises Problem, SpoolDown."""
-    content = request.content
     try:
-        if content.is_eof():
-            body.add(content.read_nowait())  # it is all here
-            return
         async with asyncio.timeout(BODY_SECONDS):
             while body.add(await content.readany()):  # nothing is named: it would be kept meanwhile
                 pass
@@ -359,9 +379,9 @@ class _Written(web.StreamResponse):
         """Write nothing more; aiohttp calls it."""
 
 
-def _said(request: web.BaseRequest, name: str, status: int, said: bytes) -> web.StreamResponse:
+def _said(sent: _Sent, status: int, said: bytes) -> web.StreamResponse:
     """Write an answer: JSON where it is some, else text, which no browser takes for a page."""
-    kind = _kind_of(said)
+    (request, name, *_), kind = sent, _kind_of(said)
     last = not request.keep_alive or is_last(request)
     if last or request.version != HttpVersion11 or request.method == "HEAD" or status in _BODILESS:
         response = web.Response(status=status, body=said, headers=_SANDBOX[kind])

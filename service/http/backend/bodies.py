@@ -76,21 +76,6 @@ class Body:
         self._pieces = bytearray()
 
 
-class Turn:
-    """The turn of a whole body of so many bytes, for an `async with` block."""
-
-    __slots__ = ("_bodies", "_size")
-
-    def __init__(self, bodies: Bodies, size: int) -> None:
-        self._bodies, self._size = bodies, size
-
-    async def __aenter__(self) -> None:
-        await self._bodies.wait_for(self._size)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._bodies.leave(self._size)
-
-
 class Bodies:
     """All bodies in hand, for one event loop. `in_memory`: how many bytes of them."""
 

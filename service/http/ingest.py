@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
+from http.client import responses
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -405,7 +406,7 @@ def _kind_of(said: bytes) -> str:
 def _head_of(status: int, kind: str) -> str:
     """Write what is alike in the heads of answers."""
     lines = [f"{header}: {value}" for header, value in (_SANDBOX[kind] | ALWAYS).items()]
-    return "\r\n".join([f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *lines, ""])
+    return "\r\n".join([f"HTTP/1.1 {status} {responses.get(status, '')}", *lines, ""])
 
 
 def _told(problem: Problem) -> web.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -260,6 +261,34 @@ async def test_a_service_has_its_own_answer(sender: Sender, beanstalkd: Server) 
     sender.knows(status=204, body="")
     assert (await sender.posts()).status == 204
     assert len(relayed(beanstalkd)) == 2
+
+
+@pytest.mark.parametrize("method", ["POST", "HEAD"])
+@pytest.mark.parametrize("status", [200, 202, 204, 205, 299])
+async def test_an_answer_is_the_same_whether_its_connection_goes_on_or_ends(
+    sender: Sender, status: int, method: str
+) -> None:
+    """The door writes those of the first kind, and aiohttp those of the second."""
+    sender.knows(status=status, body='{"ok": 1}')
+    reader, writer = await asyncio.open_connection("127.0.0.1", sender.port)
+    for last in ("keep-alive", "close"):
+        writer.write(written(method=method, X_Request_Id="mine", Connection=last))
+    async with asyncio.timeout(10):
+        _, *answers = (await reader.read()).split(b"HTTP/1.1 ")
+    writer.close()
+    (first, body), (second, other) = (each.split(b"\r\n\r\n") for each in answers)
+    lines = [
+        sorted(line for line in head.split(b"\r\n") if not line.startswith(b"Date: "))
+        for head in (first, second)
+    ]
+
+    assert b"X-Request-Id: mine" in lines[0]
+    assert [*lines[0], b"Connection: close"] == [
+        *(line for line in lines[1] if line != b"Connection: close"),
+        b"Connection: close",
+    ]
+    assert b"\r\nDate: " in first
+    assert body == other == (b"" if method == "HEAD" or status == 204 else b'{"ok": 1}')
 
 
 def retry_after(answer: Answer) -> int:

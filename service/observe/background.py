@@ -12,11 +12,12 @@ import datetime as dt
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from service.observe.events import Event
 from service.observe.log import emit
 from service.observe.redact import traceback_of
+from tracking.errors import AWAY
 from tracking.network import stopped
 
 Run = Callable[[], Awaitable[None]]
@@ -54,6 +55,27 @@ class Background:
         task = asyncio.create_task(self._keep_running(name, run), name=name)
         self._tasks.append(task)
         return task
+
+    def keep_looking(
+        self,
+        name: str,
+        look: Callable[[], Awaitable[object]],
+        seconds: float,
+        may: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Look about every so many seconds while it `may`, until `stop`.
+
+        What is away then is said elsewhere; the next look does it.
+        """
+
+        async def run() -> None:
+            while True:
+                await rest(seconds)
+                if may():
+                    with suppress(*AWAY):
+                        await look()
+
+        self.start(name, run)
 
     @asynccontextmanager
     async def beside(self, name: str, run: Run) -> AsyncIterator[None]:

@@ -47,7 +47,7 @@ def bury(beanstalkd: Server, *bodies: bytes, tube: str = REQUESTS_TUBE) -> list[
 
 
 def looking(store: Store, *servers: str, names: Names = NAMES) -> LostRecords:
-    return LostRecords(store, names, servers, lambda slug: (Slug(slug), ""), bool)
+    return LostRecords(store, names, servers, lambda slug: (Slug(slug), ""))
 
 
 def recorded(store: Store) -> dict[int, str]:

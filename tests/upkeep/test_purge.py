@@ -48,7 +48,7 @@ async def test_only_what_is_older_than_its_setting_goes(store: Store) -> None:
             name = f"t{days}{'' if active else ' ended'}"
             store.tracking.insert_one({"_id": name, "active": active, "updated_at": ago(days)})
 
-    await Purge(store, NAMES, (), bool).look()
+    await Purge(store, NAMES, ()).look()
 
     left = [
         sorted(collection.distinct("_id"))
@@ -112,7 +112,7 @@ async def test_an_old_excerpt_is_emptied_and_its_attempt_stays(store: Store) -> 
     for collection in (store.tracking, store.past):
         collection.insert_one(before)
 
-    await Purge(store, NAMES, (), bool).look()
+    await Purge(store, NAMES, ()).look()
 
     (after,) = store.tracking.find()
     assert [each["excerpt"] for each in after["attempts"]] == ["", "", "<html>new</html>"]
@@ -182,6 +182,6 @@ async def test_a_beanstalkd_that_is_away_keeps_nothing_else_from_being_purged(
     bury(tube)
     forgetful = Names("", dead_keep_days=0)
 
-    await Purge(store, forgetful, ("127.0.0.1:1", beanstalkd.url), bool).look()
+    await Purge(store, forgetful, ("127.0.0.1:1", beanstalkd.url)).look()
 
     assert tube.stats_tube(REQUESTS_TUBE)["current-jobs-buried"] == 0

@@ -13,6 +13,7 @@ from mongo_questions import Asked
 from pymongo import monitoring
 
 from devstack.servers import Server
+from service.observe.background import Background
 from service.observe.events import Event
 from service.worker.results import database as database_module
 from service.worker.results.connection import Store
@@ -286,19 +287,20 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def test_a_bad_document_does_not_end_the_task(
-    store: Store, putter: Putter, monkeypatch: pytest.MonkeyPatch, told: Told
+    store: Store, putter: Putter, told: Told
 ) -> None:
-    monkeypatch.setattr(recheck, "PERIOD_SECONDS", 0.01)
     now = dt.datetime.now(dt.UTC)
     store.tracking.insert_one({"_id": "x", "active": True, "next_check_at": now})
 
-    task = asyncio.create_task(Recheck(store, putter, [USPS]).run())
+    ends = list[str]()
+    background = Background(ends.append)
+    background.keep_looking("re-checks", Recheck(store, putter, [USPS]).look, 0.01)
     await until(lambda: bool(told))
     store.tracking.insert_one(parcel("usps", due=now))
     await until(lambda: stored(store)["next_check_at"] > now)
 
-    assert not task.done()
-    task.cancel()
+    await background.stop()
+    assert ends == []
 
 
 def test_a_parcel_that_answers_for_several_leave_out_is_asked_about_alone() -> None:

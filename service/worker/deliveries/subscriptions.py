@@ -27,7 +27,6 @@ from redis.asyncio import Redis
 from limits.admin.pause import Pauses
 from limits.rules import Rules
 from service.config.schema import AROUND_ATTEMPT_SECONDS
-from service.observe.background import rest
 from service.observe.log import emit_unexpected
 from service.worker.deliveries.ingest_label import IngestLabel
 from service.worker.deliveries.keeper import note_cleared
@@ -36,7 +35,6 @@ from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
 from service.worker.results.limit_changes import note_change, read_revision
-from tracking.errors import AWAY
 from tracking.line import DELIVERY, Line, service_line, service_of
 from tracking.request import Account
 
@@ -210,15 +208,6 @@ class Keeping:
         self._store = store
         self._leftovers = leftovers
         self._learn = learn
-
-    async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            await rest(PERIOD_SECONDS)
-            try:
-                await self.look()
-            except AWAY:
-                continue  # said elsewhere; the next look comes soon enough
 
     async def look(self) -> None:
         """Look once. Raises StoreError."""

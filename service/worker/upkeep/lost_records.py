@@ -7,13 +7,12 @@ process that archives looks; two at once are harmless.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 import greenstalk
 
-from service.observe.background import rest
 from service.observe.events import Event
 from service.observe.log import emit
 from service.worker.deliveries.foreign_request import WEBHOOKS_TUBE, decode_foreign
@@ -24,7 +23,7 @@ from service.worker.tubes.blocking import BlockingClient, beanstalkd_down
 from service.worker.tubes.envelope import DRAINS_TUBE, TUBES, decode_drain, decode_request
 from service.worker.tubes.payload import Resolve
 from tracking.call import DeadLetter
-from tracking.errors import AWAY, MalformedJob, TubesDown
+from tracking.errors import MalformedJob, TubesDown
 
 PERIOD_SECONDS = 600.0
 DAY_SECONDS = 86_400
@@ -40,27 +39,13 @@ class LostRecords:
     """Looks every ten minutes at some buried jobs of each server."""
 
     def __init__(
-        self,
-        store: Store,
-        names: Names,
-        servers: Sequence[str],
-        resolve: Resolve,
-        is_ours: Callable[[], bool],
+        self, store: Store, names: Names, servers: Sequence[str], resolve: Resolve
     ) -> None:
-        """`resolve` finds the courier that a slug means; `is_ours`: whether this process looks."""
+        """`resolve` finds the courier that a slug means."""
         self._store = store
         self._keep_days = names.dead_keep_days
         self._servers = servers
         self._resolve = resolve
-        self._is_ours = is_ours
-
-    async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            await rest(PERIOD_SECONDS)
-            if self._is_ours():
-                with suppress(*AWAY):  # said elsewhere; the next look goes on
-                    await self.look()
 
     async def look(self) -> None:
         """Record what no record tells of. Raises ResultsDown."""

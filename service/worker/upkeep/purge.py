@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 
 from pymongo.collection import Collection
 
-from service.observe.background import rest
 from service.worker.deliveries.purging import kinds_of_deliveries
 from service.worker.results.connection import Store
 from service.worker.results.database import Document, Names
@@ -24,7 +23,7 @@ from service.worker.results.refused import try_again
 from service.worker.results.retention import REST, Kind, kinds, purge_some
 from service.worker.results.shipments import fill_search
 from service.worker.tubes.blocking import delete_old_buried
-from tracking.errors import AWAY, TubesDown
+from tracking.errors import TubesDown
 
 PERIOD_SECONDS = 600.0
 DAY_SECONDS = 86_400
@@ -35,22 +34,10 @@ JOBS_MOST = 100
 class Purge:
     """Looks every ten minutes for what is old."""
 
-    def __init__(
-        self, store: Store, names: Names, servers: Sequence[str], is_ours: Callable[[], bool]
-    ) -> None:
-        """`is_ours`: whether this process is the one that looks."""
+    def __init__(self, store: Store, names: Names, servers: Sequence[str]) -> None:
         self._store = store
         self._names = names
         self._servers = servers
-        self._is_ours = is_ours
-
-    async def run(self) -> None:
-        """Purge until cancelled."""
-        while True:
-            await rest(PERIOD_SECONDS)
-            if self._is_ours():
-                with suppress(*AWAY):  # said elsewhere; what is old stays old
-                    await self.look()
 
     async def look(self) -> None:
         """Purge all documents that are old, and some jobs. Raises ResultsDown.

@@ -21,13 +21,11 @@ import datetime as dt
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from limits.admin.snapshot import LineSnapshots
 from limits.workers import LEASE_SECONDS, Planners
-from service.observe.background import rest
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.worker.results.connection import Store
@@ -49,7 +47,7 @@ from service.worker.results.recheck_policy import Pace, read_pace
 from service.worker.results.shipments import no_longer_followed
 from service.worker.tubes.envelope import decode_request, encode_request
 from service.worker.tubes.put_servers import Putter
-from tracking.errors import AWAY, LimitsBroken, MalformedJob
+from tracking.errors import LimitsBroken, MalformedJob
 from tracking.operation import recheck_id
 from tracking.request import FIELDS, MAIN, Account, Origin, Slug, TrackingRequest, parse_account
 
@@ -126,13 +124,6 @@ class Recheck:
         """The accounts that have no call left today, and when they have again."""
         self._suspended: frozenset[Account] = frozenset()
         """The accounts that are suspended: their checks are looked at again later."""
-
-    async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            await rest(PERIOD_SECONDS)
-            with suppress(*AWAY):  # said elsewhere; what is due stays due
-                await self.look()
 
     async def look(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> int:
         """Put every check that is due, that this process plans, and that its line takes.

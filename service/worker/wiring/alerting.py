@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from redis.asyncio import Redis
@@ -26,7 +25,7 @@ from redis.asyncio import Redis
 from limits.admin.pause import Pauses
 from service.config.domain import rules_for, slugs_of
 from service.config.schema import Config
-from service.observe.background import Background, rest
+from service.observe.background import Background
 from service.worker.deliveries import alerts, keeper, mail, totals, words
 from service.worker.deliveries.alerts import Addresses, Alerts
 from service.worker.deliveries.keeper import Bounds, Keeper
@@ -36,7 +35,6 @@ from service.worker.deliveries.subscriptions import Subscriptions, announce
 from service.worker.deliveries.totals import Totals
 from service.worker.deliveries.words import Words
 from service.worker.results.connection import Store
-from tracking.errors import AWAY
 from tracking.line import courier_line
 
 Look = Callable[[], Awaitable[None]]
@@ -79,16 +77,7 @@ def start_looking_after(background: Background, config: Config, asked: Asked) ->
         looks["mails"] = Mailer(store, smtp).look, mail.PERIOD_SECONDS
     for name, (look, seconds) in looks.items():
         may = asked.serves if name in {"held deliveries", "words"} else is_ours
-        background.start(name, functools.partial(_again_and_again, look, seconds, may))
-
-
-async def _again_and_again(look: Look, seconds: float, may: Callable[[], bool]) -> None:
-    """Look about every so many seconds, until cancelled."""
-    while True:
-        await rest(seconds)
-        if may():
-            with suppress(*AWAY):  # said elsewhere; the next look does it
-                await look()
+        background.keep_looking(name, look, seconds, may)
 
 
 def refused_by(config: Config, redis: Redis) -> Callable[[], Awaitable[Sequence[str]]]:

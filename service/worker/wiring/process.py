@@ -33,6 +33,7 @@ from service.worker.results.database import names_of
 from service.worker.results.limit_changes import read_rules
 from service.worker.tubes.payload import Resolve
 from service.worker.tubes.put_servers import Putter
+from service.worker.upkeep import lost_records, purge
 from service.worker.upkeep.archiver import Archiver, Ears, Telling
 from service.worker.upkeep.lost_records import LostRecords
 from service.worker.upkeep.purge import Purge
@@ -114,12 +115,12 @@ async def live(config: Config, beat: Beat) -> int:
         telling = _telling(services, store, redis, putter)
         archiver = Archiver(to_archive, store, telling, mirrored=config.redis.mirror)
         background.start("archiver", archiver.run)
-        purge = Purge(store, names_of(config), servers, lambda: archiver.works)
-        background.start("purge", purge.run)
-        named = _names_of_couriers(config)
-        lost = LostRecords(store, names_of(config), servers, named, lambda: archiver.works)
-        background.start("lost records", lost.run)
-        asked = Asked(store, redis, services, lambda: archiver.works)
+        names, works = names_of(config), lambda: archiver.works
+        asked = Asked(store, redis, services, works)
+        look = Purge(store, names, servers).look
+        background.keep_looking("purge", look, purge.PERIOD_SECONDS, works)
+        look = LostRecords(store, names, servers, _names_of_couriers(config)).look
+        background.keep_looking("lost records", look, lost_records.PERIOD_SECONDS, works)
         start_looking_after(background, config, asked)
         background.start("judge", _judge(config, steps, store).run)
         calm_the_collector()

@@ -38,7 +38,7 @@ from service.worker.deliveries.relay_intake import RelayIntake, RelaySteps
 from service.worker.deliveries.secret_box import SecretBox
 from service.worker.deliveries.signing import Signer
 from service.worker.deliveries.store import Deliveries, Due
-from service.worker.deliveries.subscriptions import Keeping, announce
+from service.worker.deliveries.subscriptions import PERIOD_SECONDS, Keeping, announce
 from service.worker.deliveries.work import DeliveryWork
 from service.worker.flow.bring import Bringing
 from service.worker.flow.drain import Drainer
@@ -84,7 +84,7 @@ class Webhooks:
         self._filler = filler
         self.work.over, drainer.claimed = filler.over, filler.wake
         keeping = Keeping(self._store, known.leftovers, self._hooked.learn)
-        background.start("services", keeping.run)
+        background.keep_looking("services", keeping.look, PERIOD_SECONDS)
         background.start("deliveries", filler.run)
         background.start("changes", self.outbox.run)
 

@@ -48,7 +48,7 @@ from service.worker.tubes.held import HELD_MOST, ReservedJob, Source
 from service.worker.tubes.intake import Intake
 from service.worker.tubes.payload import Resolve
 from service.worker.upkeep.own_core import OwnCore
-from service.worker.upkeep.recheck import Recheck
+from service.worker.upkeep.recheck import PERIOD_SECONDS, Recheck
 from service.worker.upkeep.sweeper import Sweeper
 from service.worker.upkeep.tallies import Tallying
 from service.worker.wiring.connect import Parts, connect, warn_of
@@ -152,7 +152,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     hooks.join(Bringing(stores.limits, runner, tasks, slots), drainer, background)
     if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
         recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings, parts.planners)
-        background.start("re-checks", recheck.run)
+        background.keep_looking("re-checks", recheck.look, PERIOD_SECONDS)
     return Worker(
         slugs=parts.registry.slugs,
         intakes=_intakes(config, parts, points, receiver, hooks.intake.take),

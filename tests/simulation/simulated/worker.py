@@ -28,7 +28,6 @@ from service.worker.deliveries.subscriptions import Subscriptions, announce
 from service.worker.flow.tasks import keep_trying
 from service.worker.preflight.judgement import Finding
 from service.worker.upkeep.archiver import Archiver, Ears, Telling
-from service.worker.wiring.alerting import _again_and_again
 from service.worker.wiring.connect import Hooked, Parts, _limiter, _policy, _read_rules
 from service.worker.wiring.lines import AllLines, CourierLines, KindLines
 from service.worker.wiring.worker import assemble
@@ -118,8 +117,8 @@ def look_after(parts: Parts, background: Background) -> None:
     archiver = Archiver(ToArchive(unconfirmed(redis), parts.who.host), store, Telling(ends, ears))
     keeper = Keeper(store, Bounds(), partial(announce, store, redis))
     background.start("archiver", archiver.run)
-    look = partial(_again_and_again, keeper.look, PERIOD_SECONDS, lambda: archiver.works)
-    background.start("held deliveries", look)
+    works = partial(getattr, archiver, "works")
+    background.keep_looking("held deliveries", keeper.look, PERIOD_SECONDS, works)
 
 
 async def _nobody_listens() -> bool:

@@ -16,7 +16,7 @@ from service.operator.quotas import Quota, Uses, quotas_of, set_quotas
 from service.operator.users import users
 from service.web.board import Board
 from service.web.frame import NOTHING, Answer, Page, see_other, view
-from service.web.visitors import Visitor, fields_of, number_in
+from service.web.visitors import Visitor, count_in, fields_of
 from tracking.errors import NotDone
 from tracking.request import Account, parse_account
 
@@ -57,7 +57,7 @@ class AccountPages:
         for quota in Quota:
             typed = form[quota].strip().replace(",", "")
             try:
-                most = number_in(typed, DIGITS_MOST) if typed else None
+                most = count_in(typed, DIGITS_MOST) if typed else None
             except ValueError:
                 wrong[quota] = "write a number, or nothing for any number"
             else:

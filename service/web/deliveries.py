@@ -26,7 +26,7 @@ from service.operator.services import BadWish, Services
 from service.web import bulk
 from service.web.bulk import Bulk, Failure, Meant, SoFar, act_in, moment_in, uncut
 from service.web.frame import Answer, Page, see_other, view
-from service.web.visitors import Visitor, fields_of, number_in
+from service.web.visitors import Visitor, count_in, fields_of
 from service.web.writing import link, part
 
 PAGE_MOST = 50
@@ -201,7 +201,7 @@ _READ: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
     "state": lambda text, _: DeliveryState(text),
     "event": lambda text, _: EventName(text),
     "parcel": lambda text, _: text,
-    "status": lambda text, _: number_in(text, STATUS_DIGITS),
+    "status": lambda text, _: count_in(text, STATUS_DIGITS),
     "words": lambda text, _: inbox.sought(text),
     "since": lambda text, _: moment_in(text),
     "until": lambda text, _: moment_in(text),

@@ -24,7 +24,7 @@ from service.operator.keys import Scope
 from service.operator.quotas import Quota, quotas_of
 from service.operator.sessions import SESSION_DAYS
 from service.web.frame import Answer, Entry, Page, View, see_other, view
-from service.web.visitors import Visitor, Visitors, fields_of, number_in
+from service.web.visitors import Visitor, Visitors, count_in, fields_of
 from tracking.errors import NotDone
 
 OWNERS = Scope.HOOKS
@@ -122,7 +122,7 @@ class Settings:
     async def _set_days(self, request: web.Request, visitor: Visitor) -> Answer:
         text = (await fields_of(request))["days"].strip()
         try:
-            days = number_in(text, DAYS_DIGITS) if text else None
+            days = count_in(text, DAYS_DIGITS) if text else None
             asked = (self._stores, visitor.operator, visitor.account, days)
             await in_thread(set_inbox_keep_days, *asked)
         except (NotDone, ValueError):

@@ -180,7 +180,7 @@ async def fields_of(request: web.Request) -> Mapping[str, str]:
     )
 
 
-def number_in(text: str, digits: int) -> int:
+def count_in(text: str, digits: int) -> int:
     """Read a number that somebody typed, of so many digits at most. Raises ValueError."""
     if not (text.isascii() and text.isdecimal() and len(text) <= digits):
         raise ValueError(text)

@@ -10,7 +10,7 @@ from typing import Any
 import pymongo
 import pytest
 from aftership_ground import Bucket
-from door_ground import NOWHERE, Client, serving
+from door_ground import NOWHERE, Client, FixedKeys, serving
 from limits_bench import FAST, Worker
 from operations_ground import Database, serving_all, working
 
@@ -21,6 +21,16 @@ from devstack.servers import Server
 async def client(disk: Path, beanstalkd: Server) -> AsyncIterator[Client]:
     async with serving(disk / "spool.sqlite", beanstalkd) as made:
         yield made
+
+
+@pytest.fixture
+def spool(disk: Path) -> Path:
+    return disk / "spool.sqlite"
+
+
+@pytest.fixture
+def keys() -> FixedKeys:
+    return FixedKeys()
 
 
 @pytest.fixture

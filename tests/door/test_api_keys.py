@@ -236,16 +236,6 @@ def test_an_owner_ends_and_rotates_the_own_account_s_keys_alone_and_is_recorded(
         assert [each["act"] for each in acts] == recorded
 
 
-@pytest.fixture
-def keys() -> FixedKeys:
-    return FixedKeys()
-
-
-@pytest.fixture
-def spool(disk: Path) -> Path:
-    return disk / "spool.sqlite"
-
-
 async def test_with_a_key_every_request_needs_one(
     keys: FixedKeys, spool: Path, beanstalkd: Server
 ) -> None:

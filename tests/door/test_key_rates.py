@@ -5,21 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-import pytest
 from door_ground import NOWHERE, USPS, FixedKeys, post, refused, serving
 
 from service.http.callers import BURST_SECONDS, Allowance, Callers
 from service.operator.keys import Scope
-
-
-@pytest.fixture
-def keys() -> FixedKeys:
-    return FixedKeys()
-
-
-@pytest.fixture
-def spool(disk: Path) -> Path:
-    return disk / "spool.sqlite"
 
 
 async def test_a_key_that_is_used_too_often_is_told_when_to_come_again(

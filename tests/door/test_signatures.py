@@ -218,11 +218,6 @@ def test_a_secret_has_192_random_bits_and_is_shown_in_no_text() -> None:
     assert made.secret not in f"{made!r} {made}"
 
 
-@pytest.fixture
-def keys() -> FixedKeys:
-    return FixedKeys()
-
-
 def headers_for(
     key: str, method: str, target: str, body: bytes = b"", covered: str = ""
 ) -> dict[str, str]:

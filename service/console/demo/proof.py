@@ -83,13 +83,13 @@ def figures(evidence: Evidence) -> Iterator[Figure]:
 def _webhooks(evidence: Evidence) -> Iterator[Figure]:
     """How many parcels the receiver heard of, by requests that are genuine."""
     wanted = len({request for request in evidence.put if request[0] == HOOKED})
-    numbers = {number_in(each) for each in evidence.webhooks}
-    genuine = {number_in(each) for each in evidence.webhooks if is_genuine(each, evidence.secret)}
+    numbers = {parcel_of(each) for each in evidence.webhooks}
+    genuine = {parcel_of(each) for each in evidence.webhooks if is_genuine(each, evidence.secret)}
     yield _exactly(f"parcels that webhooks told of ({HOOKED})", len(numbers), wanted)
     yield _exactly("of these with a valid signature", len(genuine), wanted)
 
 
-def number_in(webhook: Document) -> str:
+def parcel_of(webhook: Document) -> str:
     """Read of which parcel a webhook tells."""
     return str(json.loads(base64.b64decode(webhook["body"]))["data"]["number"])
 

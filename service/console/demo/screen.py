@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from service.console.demo.proof import Evidence, Figure, is_genuine, number_in
+from service.console.demo.proof import Evidence, Figure, is_genuine, parcel_of
 from service.console.demo.script import (
     CALL_TIMEOUT_SECONDS,
     CONCURRENT,
@@ -191,7 +191,7 @@ def webhook(arrived: Mapping[str, Any], secret: str) -> Table:
         table.add_row(name, arrived["headers"][name])
     good = "[green]valid[/green]" if is_genuine(arrived, secret) else "[red]WRONG[/red]"
     table.add_row("the signature is", good)
-    table.add_row("of parcel", number_in(arrived))
+    table.add_row("of parcel", parcel_of(arrived))
     return table
 
 

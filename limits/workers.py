@@ -30,7 +30,7 @@ from limits.pipeline import unconfirmed
 T = TypeVar("T", bound=str)
 
 LIVES_SECONDS = 20.0
-"""Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
+"""Three sweeps, 5 s apart: one may be lost, and one late."""
 
 LEASE_SECONDS = 45.0
 """Longer than a planner rests between two looks."""

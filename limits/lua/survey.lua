@@ -13,7 +13,7 @@ ARGV[3]  ms for which it is taken to live from now on; 0: it stops
 
 Returns  {line, …}    each at most once
 ]]
-local KEPT = 0.7 -- of ARGV[3]: two looks, 5 s ± 1 apart, fit into what is left
+local KEPT = 0.7 -- of ARGV[3]: two looks, 5 s apart, fit into what is left
 local known = {}
 for line in string.gmatch(ARGV[1], '%S+') do table.insert(known, line) end
 

@@ -169,16 +169,19 @@ def _without_settings() -> Iterator[None]:
 
 
 PROC = Path("/proc")
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PARENT = 1
+"""Its place in /proc/PID/stat, counted behind the name, which may hold blanks and brackets."""
 
-_PARENT, _USER, _SYSTEM = 1, 11, 12
-"""Places in /proc/PID/stat, counted behind the name, which may hold blanks and brackets."""
+_CLOCK_OF_ALL_THREADS = 2
 
 
 def spent(pid: int) -> float:
-    """Seconds of CPU, user and system, that a living process has used with all its threads."""
-    fields = _fields(pid)
-    return (int(fields[_USER]) + int(fields[_SYSTEM])) / TICKS_PER_SECOND
+    """Seconds of CPU, user and system, that a living process has used with all its threads.
+
+    By its own clock, as Linux' clock_getcpuclockid(3) names it: /proc/PID/stat counts in 10 ms, an
+    eighth of what a process takes that idles for a minute.
+    """
+    return time.clock_gettime(~pid << 3 | _CLOCK_OF_ALL_THREADS)
 
 
 def pss(pid: int) -> int:

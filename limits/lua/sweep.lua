@@ -10,7 +10,7 @@ Uses     context: decoded, quiet_until
          state: anonymous_id, open_among, operation_in, status, tally_call
          record: came_at, nobody_left, read_record, record_in, rest_of, set_since, write_record
          brake: patience_ends
-         waiting: list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands
+         waiting: correct_first, list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands
          flight: gathered, granted_before, half_of, land_to_wait, lead_of, leads, put_in_flight, running
          groups: wanted
          taking: at_rest, call_drainer, raise_flag
@@ -80,7 +80,8 @@ end
 
 local function has_place(number, record)
   if record.state == 'later' then return call('ZSCORE', LATER, number) end
-  return stands(list_of(record), number, record.position)
+  -- A few before it may have been taken out by hand.
+  return stands(list_of(record), number, record.position, true)
 end
 
 -- Whether a record that was set aside is whole again, and no call runs for its number: one that does may still
@@ -124,7 +125,7 @@ local function put_back_corrected()
 end
 
 local function is_placed(number, record)
-  return has_place(number, record) or record.state ~= 'later' and running(number)
+  return record.state ~= 'later' and running(number) or has_place(number, record)
 end
 
 -- Whether records may have no place: one of the lists is empty, and more records than it explains wait. Each
@@ -137,10 +138,13 @@ end
 
 -- Puts records whose number has no place back in line, whatever took it from them: once a list is empty, because
 -- somebody deleted it or because all before them had their turn. Looks at about a hundred records at once, though
--- a small hash is scanned whole; the field !relist tells where to go on. Returns whether to go on now.
+-- a small hash is scanned whole; the field !relist tells where to go on. Returns whether to go on now. Who has a
+-- place must get no second one: its number would be called once more, as one that somebody pushed by hand.
 local function relist()
   local from = call('HGET', REQUESTS, '!relist')
   if not (from or may_have_no_place()) then return false end
+  correct_first(MANUAL)
+  correct_first(AUTOMATIC)
   local relisted, reply = false, call('HSCAN', REQUESTS, from or 0, 'COUNT', LOOK_AT_FIELDS)
   local ahead, fields, is_cut = reply[1], reply[2], false
   for i = 1, #fields, 2 do

@@ -355,6 +355,24 @@ async def test_what_a_person_took_out_of_a_list_has_its_turn_once_that_is_empty(
     assert set(second.operations) == {"op-1", "op-2"}
 
 
+@pytest.mark.parametrize("taken", ["N010 N011", "N000 N001 N030", "the first 100"])
+async def test_a_number_that_moved_up_as_a_person_took_others_out_keeps_its_one_place(
+    busy: Worker, free: Worker, redis: Redis, taken: str
+) -> None:
+    everybody = [f"N{n:03}" for n in range(200)]
+    for number in everybody:
+        await busy.parked(number)
+    for number in everybody[:100] if taken == "the first 100" else taken.split():
+        await redis.lrem(KEYS.wait_list, 1, number)
+    left = await redis.lrange(KEYS.wait_list, 0, -1)
+
+    await free.limiter.sweep([USPS])
+
+    listed = await redis.lrange(KEYS.wait_list, 0, -1)
+    assert listed[: len(left)] == left
+    assert sorted(listed) == everybody
+
+
 @pytest.fixture
 async def ours(redis_url: str) -> AsyncIterator[Redis]:
     """A connection as all processes have it."""

@@ -17,7 +17,7 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
-local nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders
+local nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out, take_riders, correct_first
 local numbers_before, turns_before, operations_waiting, too_late
 do
   local NEAR = 32
@@ -155,6 +155,25 @@ do
     for i, entry in ipairs(nearby and call('LRANGE', list, from, from + 2 * NEAR) or {}) do
       if entry == number then return from + i - 1 end
     end
+  end
+
+  -- People may have cut off by hand what stood at the head of a list, so that all others have moved up: the position
+  -- of its first entry is what most of those at its head say, unless the first of these says what is known.
+  function correct_first(list)
+    local known_first, told, most = order(list).first, {}, nil
+    local listed = call('LRANGE', list, 0, NEAR - 1)
+    local records = listed[1] and call('HMGET', REQUESTS, unpack(listed)) or {}
+    for i, text in ipairs(records) do
+      budget.left = budget.left - 0.3
+      local record = text and decoded(text)
+      local first = record and record.position and list_of(record) == list and record.position - i + 1
+      if first and not most and first == known_first then return end
+      if first then
+        told[first] = (told[first] or 0) + 1
+        most = most and told[first] <= told[most] and most or first
+      end
+    end
+    if most then set_order(list, entries(list), most, order(list).gaps) end
   end
 
   local function index_of(list, number, position)

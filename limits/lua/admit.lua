@@ -21,7 +21,7 @@ Uses     context: digits, quiet_until
            put_tail, take_out, too_late
          flight: grant, grant_new, granted_before
          filling: company_ends, hurry_of
-         taking: ask_by, call_drainer, drainer, raise_flag
+         taking: ask_by, call_drainer, drainer, leaves_its_record, raise_flag
 
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put, ask} it waits; put 1: put a drain job; ask: where this process has to ask for
@@ -62,7 +62,8 @@ local function operation_of(request, known)
   return operation
 end
 
-local function end_now(id, request, known, verdict)
+local function end_now(id, request, known, verdict, runs)
+  if not leaves_its_record(request, runs) then return parked(id, 'known') end
   move(request.name, operation_of(request, known), verdict.state, verdict)
   return ended(id, verdict.state, verdict.why)
 end
@@ -243,11 +244,11 @@ return function(id, asked, stored)
   if operation and ENDED[operation.status] then return ended(id, operation.status) end
   if is_full then return { now, 'no_memory' } end
   if request.till and request.till <= now_ms then
-    return end_now(id, request, operation, EXPIRED)
+    return end_now(id, request, operation, EXPIRED, calls[2])
   end
   local heard = rules.remembers and fresh(known[2], request.age)
   local answer = heard and serves(heard, request) and heard or fresh(stored, request.age)
-  if answer then return end_now(id, request, operation, answer) end
+  if answer then return end_now(id, request, operation, answer, calls[2]) end
 
   local runs = calls[2]
   local flying = runs and read_record(INFLIGHT, runs)

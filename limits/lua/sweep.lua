@@ -258,6 +258,7 @@ return function(who)
         record.deaths = (record.deaths or 0) + 1
         record.dying = record.deaths > rules.deaths or nil
       end
+      record.forgotten = record.forgotten or nobody_left(record) or nil
       if record.forgotten then
         land_to_wait(id, record)
       elseif record.dying then

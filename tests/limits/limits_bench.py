@@ -93,9 +93,11 @@ class Worker:
         job = job or f"job-{next(_jobs)}"
         return await self.limiter.admit(next(self.limiter.ids), asked(number, **fields), job)
 
-    async def admit_with(self, answer: Verdict, number: str = "N001", **fields: Any) -> Admission:
-        """Ask for a call with a stored answer in hand."""
-        job, request = f"job-{next(_jobs)}", asked(number, **fields)
+    async def admit_with(
+        self, answer: Verdict, number: str = "N001", job: str | None = None, **fields: Any
+    ) -> Admission:
+        """Ask for a call with a stored answer in hand, for a job that is new unless it is named."""
+        job, request = job or f"job-{next(_jobs)}", asked(number, **fields)
         return await self.limiter.admit(next(self.limiter.ids), request, job, answer)
 
     async def granted(self, number: str = "N001", job: str | None = None, **fields: Any) -> Call:

@@ -18,6 +18,7 @@ from limits_bench import (
     again_in,
     counted,
     everything,
+    redis_us,
     retries_are_due,
     sent,
     state,
@@ -28,7 +29,7 @@ from redis.asyncio import Redis
 from limits.keys import WORKERS
 from limits.limiter import Policy
 from limits.workers import LIVES_SECONDS, WorkerInfo, is_gone, process_space
-from tracking.call import Dying, Ended, Held, Parked
+from tracking.call import Dying, Ended, Held, Parked, Verdict
 from tracking.operation import State
 from tracking.request import Origin
 
@@ -180,6 +181,59 @@ async def test_a_job_that_comes_again_after_its_end_is_told_the_end(worker: Work
     await worker.finish(await worker.granted("N001", job="job-1", max_age=0.0))
 
     assert await worker.admit("N001", job="job-1", max_age=0.0) == Ended(State.SUCCESS)
+
+
+async def stored(redis: Redis) -> Verdict:
+    """What the worker of a call stored before it could finish that."""
+    return Verdict(State.SUCCESS, {"tag": "InTransit"}, observed_ms=await redis_us(redis) // 1000)
+
+
+@pytest.mark.parametrize("what", ["swept", "finished"])
+async def test_a_job_that_comes_again_during_its_call_and_finds_the_answer_ends_once(
+    worker: Worker, redis: Redis, what: str
+) -> None:
+    call = await worker.granted("N001", job="job-1")
+
+    assert await worker.admit_with(await stored(redis), job="job-1") == Ended(State.SUCCESS)
+    if what == "swept":
+        await the_lease_ends(redis, call)
+        await worker.limiter.sweep([USPS])
+    else:
+        await worker.finish(call)
+
+    assert await worker.ended("N001", job="job-1") is State.SUCCESS
+    assert (await worker.take()).calls == ()
+    assert await counted(redis, "SUCCESS") == (1,)
+    assert await redis.exists(KEYS.wait_list, KEYS.wait_requests, KEYS.wait_inflight) == 0
+
+
+async def test_a_job_that_comes_again_while_it_waits_and_finds_the_answer_ends_once(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", job="job-1")
+
+    assert await busy.admit_with(await stored(redis), job="job-1") == Ended(State.SUCCESS)
+
+    assert (await free.take()).calls == ()
+    assert await counted(redis, "SUCCESS") == (1,)
+    assert await redis.exists(KEYS.wait_list, KEYS.wait_requests, KEYS.wait_list_activated) == 0
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_a_job_that_comes_again_and_finds_the_answer_ends_with_those_who_wait_with_it(
+    busy: Worker, free: Worker, redis: Redis, *, runs: bool
+) -> None:
+    """Without ids they are one operation, and the answer may be too old for the others."""
+    await busy.parked("N001", job="job-1")
+    await busy.parked("N001", job="job-2", max_age=0.0)
+    before = (await free.take()).calls if runs else ()
+
+    for job in ("job-1", "job-2"):
+        assert isinstance(await busy.admit_with(await stored(redis), job=job), Parked)
+
+    for call in before or (await free.take()).calls:
+        await free.finish(call)
+    assert await counted(redis, "SUCCESS", "merged") == (1, 1)
 
 
 @pytest.mark.parametrize("what", ["taken over", "swept", "lease over"])

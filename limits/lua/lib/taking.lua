@@ -101,6 +101,36 @@ local function at_rest()
   return true
 end
 
+local leaves_its_record
+do
+  local function carries(record, job)
+    local anon = record and record.anon
+    return anon and (anon.id == job or anon.last == job)
+  end
+
+  -- A request is to end. Without an id it leaves the record of its number that carries it, if its job has come
+  -- before: else it would end with that once more. Returns false, and it is to stay there, where others without an id
+  -- are the same operation. `runs`: the call of its number, if there is one.
+  function leaves_its_record(request, runs)
+    if request.id then return true end
+    local number, job = request.number, request.job
+    local flying = runs and read_record(INFLIGHT, runs)
+    local carrier = carries(flying, job) and flying or waiting_record(number)
+    if not carries(carrier, job) then return true end
+    if carrier.anon.count then return false end
+    carrier.anon = nil
+    if carrier == flying then
+      write_record(INFLIGHT, runs, carrier)
+    elseif nobody_left(carrier) then
+      drop(number, carrier)
+      at_rest()
+    else
+      write_record(REQUESTS, number, carrier)
+    end
+    return true
+  end
+end
+
 -- Ends every script that may leave somebody waiting. `claims`: this process holds the line's drain
 -- job, so the previous drainer is gone, or lost it.
 -- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).

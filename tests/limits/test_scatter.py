@@ -57,6 +57,13 @@ def test_a_scatter_beyond_the_guard_is_covered_with_the_guard_beside_it(count: i
     assert guard(measured(*evenly(0.06))) == pytest.approx(80, abs=5)
 
 
+def test_few_answers_that_happen_to_be_alike_hardly_ever_make_a_wide_scatter_look_narrow() -> None:
+    chance = random.Random(1)
+    firsts = [[0.2 + chance.random() * 0.06 for _ in range(FEWEST)] for _ in range(2_000)]
+
+    assert sum(guard(measured(*answers)) == SET.guard_ms for answers in firsts) <= 4
+
+
 def test_the_guard_is_never_wider_than_it_may_be_and_what_would_fit_is_said() -> None:
     book = measured(*evenly(0.5))
 

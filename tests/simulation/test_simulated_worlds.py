@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 from portion import PORTION
+from simulated.__main__ import ENOUGH_SEEDS
 from simulated.batch import REPAIRS, live, live_through
 from simulated.clockwork import Redis
 from simulated.courier import Visit
 from simulated.loop import Process
-from simulated.plan import KINDS, SlugPlan, plan_for
+from simulated.plan import AT_A_DESTINATION, KINDS, OUTAGES, SlugPlan, plan_for
 from simulated.scripting import Scripting
 from simulated.world import World
 
@@ -50,6 +51,15 @@ def test_no_world_breaks_a_promise(told: dict[str, Any]) -> None:
     assert told["failed"] == {}, told["stderr"]
     assert told["code"] == 0
     assert told["seeds"] == SEEDS
+
+
+def test_some_of_as_many_worlds_as_must_meet_every_fault_are_made_to_meet_each() -> None:
+    drawn: set[str] = set()
+    for plan in map(plan_for, range(ENOUGH_SEEDS)):
+        drawn |= plan.rates.keys() | {f"destination {each.is_like}" for each in plan.services}
+        drawn |= {plan.outage.kind} if plan.outage else set()
+
+    assert {*KINDS, *AT_A_DESTINATION, *OUTAGES} <= drawn
 
 
 @pytest.mark.prove

@@ -26,7 +26,7 @@ from service.worker.results.database import Document
 from simulated.exchange import Surroundings
 from simulated.loop import Process
 from simulated.mongodb import Collections
-from simulated.plan import ServicePlan
+from simulated.plan import NO_CONNECTION, ServicePlan
 from tracking.call import Permit
 
 OK, GONE = 200, 410
@@ -40,7 +40,6 @@ ANSWERS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "destination gone": (GONE, {}),
 }
 
-NO_CONNECTION = "destination refuses a connection"
 NEVER_TAKEN = "AB"
 """How ids end that a picky destination never takes: one in sixteen."""
 

@@ -114,10 +114,10 @@ HOOKED_SHARE = 0.5
 DESTINATIONS = ("well", "slow", "failing", "hanging", "asking for a rest", "refusing", "gone")
 """How a destination is from `begins` to `ends`; then it is well, but for one that is gone."""
 
-AT_A_DESTINATION = (
-    *(f"destination {each}" for each in DESTINATIONS[1:]),
-    "destination refuses a connection",
-)
+NO_CONNECTION = "destination refuses a connection"
+AT_A_DESTINATION = (*(f"destination {each}" for each in DESTINATIONS[1:]), NO_CONNECTION)
+REFUSING_SHARE = 0.3
+"""Of the worlds, in which a connection to a destination may be refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +206,9 @@ def plan_for(seed: int) -> Plan:
         refused=f"{PLAIN}{seed % OFTEN:05}" if seed % 3 == 0 else "",
     )
     plan = replace(plan, faulty=plan.faulty + LONG_SECONDS) if LONG in plan.rates else plan
+    refuses = Random(f"destinations {seed}")
+    if refuses.random() < REFUSING_SHARE:
+        plan = replace(plan, rates={**plan.rates, NO_CONNECTION: _rate(refuses)})
     return replace(plan, services=services_for(seed, plan.faulty))
 
 
@@ -251,11 +254,15 @@ def _slug(draw: Random, number: int) -> SlugPlan:
     )
 
 
+def _rate(draw: Random) -> float:
+    return float(10 ** draw.uniform(-2.3, -0.8))
+
+
 def _rates(draw: Random) -> dict[str, float]:
     share = draw.choice((0.0, 0.15, 0.35, 0.6))
     rates = {}
     for kind in KINDS:
-        chosen, size = draw.random() < share, 10 ** draw.uniform(-2.3, -0.8)
+        chosen, size = draw.random() < share, _rate(draw)
         name = kind.partition(": ")[2]
         if not chosen:
             continue

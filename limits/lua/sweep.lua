@@ -155,7 +155,7 @@ local function relist()
       is_cut = relisted and budget.left <= 0
       if is_cut then break end
       put_tail(number, record)
-      budget.left, relisted = budget.left - 1.3, true
+      budget.left, relisted = budget.left - 2, true
     end
   end
   if is_cut or ahead ~= '0' then

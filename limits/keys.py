@@ -302,7 +302,7 @@ def rides(grant: list[Any]) -> bool:
     return "~" in grant[0]
 
 
-def read_call(line: Line, rules: Rules, grant: list[Any], permit: Permit) -> Call:
+def read_call(line: Line, rules: Rules, grant: list[Any], permit: Permit, nth: int) -> Call:
     """Read the call of one grant of lua/lib/flight.lua, with the permit for it."""
     call_id, _, granted_us, text, ids = grant
     record = _read_record(text)
@@ -329,6 +329,7 @@ def read_call(line: Line, rules: Rules, grant: list[Any], permit: Permit) -> Cal
         record.given_up,
         account,
         record.alone,
+        nth,
     )
 
 

@@ -161,10 +161,10 @@ class CallEnds:
     def _after(self, call: Call) -> str:
         """The base of what is taken at the end of a call, always the same.
 
-        A call that is given once more, to be recorded as dead, has one death more: who asks still,
-        perhaps in this process, and who records it must not be given the same calls.
+        This process may be given a call once more, to be recorded as dead: by its job that came
+        again, and by the sweep. Who asks still and who records it must not be given the same calls.
         """
-        digest = hashlib.blake2b(f"{call.id} {call.deaths}".encode(), digest_size=9)
+        digest = hashlib.blake2b(f"{call.id} {call.nth}".encode(), digest_size=9)
         return f"{self.token}-{digest.hexdigest()}"
 
 

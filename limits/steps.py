@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,6 +62,7 @@ class Steps:
         self._rationed = False
         self._reports = Reports(self._started)
         self._starts: dict[Line, Starts] = {}
+        self._nth = itertools.count(1)
 
     async def close(self) -> None:
         """Carry no more reports."""
@@ -96,7 +98,7 @@ class Steps:
         for grant in grants:
             if keys.rides(grant):
                 rules, permit = self._rules_of(line), groups[-1][0].permit
-                groups[-1] += (keys.read_call(line, rules, grant, permit),)
+                groups[-1] += (keys.read_call(line, rules, grant, permit, next(self._nth)),)
             else:
                 groups.append((self.call(line, grant, asked),))
         return tuple(groups)
@@ -165,7 +167,7 @@ class Steps:
             starts = self._starts[line] = Starts(line, self._again, self._reports, self._book)
         deadline = asked + rules.call_timeout_seconds
         permit = CallPermit(grant[0], int(grant[1]), deadline, self._clock, starts)
-        return keys.read_call(line, rules, grant, permit)
+        return keys.read_call(line, rules, grant, permit, next(self._nth))
 
     def _rules(self, line: Line) -> bytes:
         rules, epoch = self._rules_of(line), self._epoch.name

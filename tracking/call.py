@@ -57,6 +57,7 @@ class Call(NamedTuple):
     `given_up`: why nobody will be asked any more, "" for a call that may be made.
     `operations` names at most 100 of the ids that wait for this call, all of one `account`.
     `alone`: an answer to several numbers left this one out, so it is asked about by itself.
+    `nth`: of all calls that this process was given; one that it was given twice has two.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Call(NamedTuple):
     given_up: str = ""
     account: Account = MAIN
     alone: bool = False
+    nth: int = 0
 
 
 class Granted(NamedTuple):

@@ -19,6 +19,7 @@ from limits_bench import (
     FAST,
     KEYS,
     NO_PLACES,
+    USPS,
     Hire,
     Worker,
     a_second_goes_by,
@@ -334,4 +335,23 @@ async def test_a_call_that_is_answered_and_recorded_as_dead_at_once_takes_twice(
         await worker.limiter.finish([(dying.call, DEAD)], 1),
     ]
 
+    assert [each.request.number for turn in turns for each in turn.calls] == ["N002", "N003"]
+
+
+async def test_a_call_that_a_job_and_the_sweep_give_one_process_to_record_takes_twice(
+    hire: Hire, redis: Redis
+) -> None:
+    """Each of them is told that it is dying, and each of the two ends takes."""
+    worker = await hire(policy=Policy(deaths=0))
+    await worker.granted("N001", job="job-1")
+    await redis.rpush(KEYS.wait_list, "N002", "N003")
+    again = await worker.admit("N001", job="job-1")
+    await redis.delete(KEYS.calls_leases)
+    (swept,) = await worker.limiter.sweep([USPS])
+    assert isinstance(again, Dying)
+
+    ends = [*swept.dying, again.call]
+    turns = [await worker.limiter.finish([(call, DEAD)], 1) for call in ends]
+
+    assert {call.id for call in ends} == {again.call.id}
     assert [each.request.number for turn in turns for each in turn.calls] == ["N002", "N003"]

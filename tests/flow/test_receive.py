@@ -14,7 +14,7 @@ import pytest
 from flow_ports import REQUEST, USPS, Job, Scene, call
 
 from service.worker.flow import call as call_module
-from service.worker.flow import receive
+from service.worker.flow import receive, tasks
 from service.worker.flow.tasks import keep_trying
 from tracking import errors
 from tracking.call import Granted, Swept, TakeResult
@@ -92,6 +92,19 @@ async def test_only_what_passes_by_itself_is_tried_for_ever(name: str) -> None:
             await keep_trying(step)
     assert len(tries) == (3 if TRIED_FOR_EVER[name] else 1)
     assert issubclass(kind, AWAY) is TRIED_FOR_EVER[name]
+
+
+async def test_what_is_tried_until_a_deadline_is_tried_at_its_end_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "FIRST_WAIT_SECONDS", 60.0)
+    until = time.monotonic() + 0.05
+
+    async def step() -> None:
+        if time.monotonic() < until:
+            raise ResultsDown("it is back in the last moment")
+
+    await keep_trying(step, until)
 
 
 async def test_a_job_of_a_broken_line_rests_without_a_place_and_goes_on_when_it_is_mended() -> None:

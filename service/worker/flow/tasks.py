@@ -300,7 +300,7 @@ class Deadlines:
 async def keep_trying(step: Callable[[], Awaitable[T]], until: float = float("inf")) -> T:
     """Repeat `step` while its store is away. Every step of the flow may be repeated.
 
-    `until` is on the clock of `time.monotonic()`; after it the last error is raised. Any other
+    `until` is on the clock of `time.monotonic()`; the last try begins then, and raises. Any other
     error, as that of a script, is a defect: it is raised at once.
     """
     wait = FIRST_WAIT_SECONDS
@@ -308,7 +308,7 @@ async def keep_trying(step: Callable[[], Awaitable[T]], until: float = float("in
         try:
             return await step()
         except AWAY:
-            if time.monotonic() + wait > until:
+            if (left := until - time.monotonic()) <= 0:
                 raise
-        await asyncio.sleep(wait * (0.5 + random.random() / 2))
+        await asyncio.sleep(min(wait * (0.5 + random.random() / 2), left))
         wait = min(wait * 2, LONGEST_WAIT_SECONDS)

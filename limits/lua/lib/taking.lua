@@ -115,17 +115,17 @@ do
     if request.id then return true end
     local number, job = request.number, request.job
     local flying = runs and read_record(INFLIGHT, runs)
-    local carrier = carries(flying, job) and flying or waiting_record(number)
-    if not carries(carrier, job) then return true end
-    if carrier.anon.count then return false end
-    carrier.anon = nil
-    if carrier == flying then
-      write_record(INFLIGHT, runs, carrier)
-    elseif nobody_left(carrier) then
-      drop(number, carrier)
+    local holder = carries(flying, job) and flying or waiting_record(number)
+    if not carries(holder, job) then return true end
+    if holder.anon.count then return false end
+    holder.anon = nil
+    if holder == flying then
+      write_record(INFLIGHT, runs, holder)
+    elseif nobody_left(holder) then
+      drop(number, holder)
       at_rest()
     else
-      write_record(REQUESTS, number, carrier)
+      write_record(REQUESTS, number, holder)
     end
     return true
   end

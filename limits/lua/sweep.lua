@@ -10,7 +10,7 @@ Uses     context: decoded, quiet_until
          state: anonymous_id, open_among, operation_in, status, tally_call
          record: came_at, nobody_left, read_record, record_in, rest_of, set_since, write_record
          brake: patience_ends
-         waiting: correct_first, list_of, move_due, next_number, nobody_waits, put_behind, put_head, put_tail, stands
+         waiting: correct_first, has_place, move_due, next_number, nobody_waits, put_behind, put_head, put_tail
          flight: gathered, granted_before, half_of, land_to_wait, lead_of, leads, put_in_flight, running
          groups: wanted
          taking: at_rest, call_drainer, raise_flag
@@ -76,12 +76,6 @@ local function lost_calls()
   -- Newest first: each goes to the head, so the oldest ends up first in line.
   table.sort(lost, was_after)
   return lost
-end
-
-local function has_place(number, record)
-  if record.state == 'later' then return call('ZSCORE', LATER, number) end
-  -- A few before it may have been taken out by hand.
-  return stands(list_of(record), number, record.position, true)
 end
 
 -- Whether a record that was set aside is whole again, and no call runs for its number: one that does may still

@@ -216,6 +216,12 @@ do
   end
 end
 
+-- Whether the number of a record waits where that says. A few before it may have been taken out by hand.
+local function has_place(number, record)
+  if record.state == 'later' then return call('ZSCORE', LATER, number) end
+  return stands(list_of(record), number, record.position, true)
+end
+
 local function put_tail(number, record)
   if record.state then record.state = nil end
   record.position = push_last(list_of(record), number)

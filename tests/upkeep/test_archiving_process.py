@@ -58,17 +58,17 @@ async def life(beats: Beats) -> int:
 async def test_a_task_that_a_defect_ends_is_logged_and_begun_again(
     stop: asyncio.Event, monkeypatch: pytest.MonkeyPatch, written: Written
 ) -> None:
-    archives, purges = asyncio.Event(), asyncio.Event()
+    archives, judges = asyncio.Event(), asyncio.Event()
     monkeypatch.setattr(module.Archiver, "run", breaking(1, archives))
-    monkeypatch.setattr(module.Purge, "run", breaking(1, purges))
+    monkeypatch.setattr(module.Judge, "run", breaking(1, judges))
     beats = Beats()
 
     living = asyncio.create_task(life(beats))
-    await asyncio.wait_for(asyncio.gather(archives.wait(), purges.wait()), SOON)
+    await asyncio.wait_for(asyncio.gather(archives.wait(), judges.wait()), SOON)
     stop.set()
 
     assert await living == 0
-    assert {line["task"]: line["ends"] for line in written()} == {"archiver": 1, "purge": 1}
+    assert {line["task"]: line["ends"] for line in written()} == {"archiver": 1, "judge": 1}
     assert beats.works == [False]
 
 

@@ -21,12 +21,11 @@ TASKS = {
     "sweeper": module.Sweeper,
     "code counts": module.CodeCounts,
     "statistics": module.Tallying,
-    "re-checks": module.Recheck,
     "drainer": module.Drainer,
-    "services": webhooks.Keeping,
     "deliveries": webhooks.Filler,
     "changes": webhooks.Outbox,
 }
+LOOKS = {"re-checks": module.Recheck, "services": webhooks.Keeping}
 SOON = 10.0
 
 
@@ -48,9 +47,12 @@ async def test_what_a_worker_does_unasked_is_logged_when_it_ends_and_begun_again
     monkeypatch: pytest.MonkeyPatch, written: Callable[[], list[dict[str, Any]]]
 ) -> None:
     monkeypatch.setattr(background, "FIRST_WAIT_SECONDS", 0.0)
-    broken = {name: Broken() for name in TASKS}
+    monkeypatch.setattr(background, "rest", AsyncMock())
+    broken = {name: Broken() for name in (*TASKS, *LOOKS)}
     for name, part in TASKS.items():
         monkeypatch.setattr(part, "run", broken[name])
+    for name, part in LOOKS.items():
+        monkeypatch.setattr(part, "look", broken[name])
     registry = SimpleNamespace(slugs=(Slug("usps"),), named=None)
     look = AsyncMock(return_value=[])
     parts: Any = MagicMock(registry=registry, secret=b"", look=look)
@@ -62,5 +64,5 @@ async def test_what_a_worker_does_unasked_is_logged_when_it_ends_and_begun_again
     await worker.background.stop()
 
     told = {line["task"]: line["ends"] for line in written()}
-    assert told == dict.fromkeys(TASKS, 1)
-    assert parts.who.report.call_count == len(TASKS)
+    assert told == dict.fromkeys(broken, 1)
+    assert parts.who.report.call_count == len(broken)

@@ -18,7 +18,6 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from pymongo import common
 from store_parcels import recheck_of
 
 from devstack.members import Members
@@ -54,7 +53,6 @@ def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "OPERATION_MS", 1000)
     monkeypatch.setattr(connection, "SELECTION_MS", 500)
     monkeypatch.setattr(connection, "HEARTBEAT_MS", 1_000)
-    monkeypatch.setattr(common, "MIN_HEARTBEAT_INTERVAL", 1.0)
     # A step that meets a dead server looks for another one until then, if it began just before.
     monkeypatch.setattr(connection, "CONFIRM_SECONDS", 3.0)
 

@@ -61,12 +61,6 @@ SELDOM_MS = 10_000
 """The same of a process that asks no courier: nothing is lost where its write is the first to see
 it."""
 
-# The driver has no options for these: how often a thread of its own looks for cursors that somebody
-# left open, which nobody does here, and how often each of its threads wakes to see whether it is
-# wanted: so much later MongoDB may be seen to be back. Both were a quarter of what idling costs.
-common.KILL_CURSOR_FREQUENCY = 60
-common.MIN_HEARTBEAT_INTERVAL = 2.0
-
 LOOK_SECONDS = 0.5
 CONFIRM_SECONDS = 30.0
 """How long an answer, and a look, wait for a majority, as long as a call may take: members that lag
@@ -100,6 +94,18 @@ def patiently(seconds: float, step: Callable[[], T]) -> T:
         return step()
 
 
+def _let_the_driver_rest() -> None:
+    """Set what the driver has no options for.
+
+    How often a thread of its own looks for cursors that somebody left open, which nobody does here;
+    and how often each of its threads wakes to see whether it is wanted. Both were a fifth of what
+    idling costs. The end of a process waits as long for these threads, so that commands, which
+    have no Store, leave it as it is.
+    """
+    common.KILL_CURSOR_FREQUENCY = 60
+    common.MIN_HEARTBEAT_INTERVAL = 1.0
+
+
 class Store(Collections):
     """The worker's collections, and the three threads that ask MongoDB.
 
@@ -114,6 +120,7 @@ class Store(Collections):
         `heartbeat_ms`: between two looks of the driver at the servers, by default HEARTBEAT_MS.
         Raises ResultsDown, as `open_client`.
         """
+        _let_the_driver_rest()
         client = open_client(
             names.uri,
             serverSelectionTimeoutMS=SELECTION_MS,

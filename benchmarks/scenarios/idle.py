@@ -25,7 +25,9 @@ NOTE = (
     "The whole process tree: a parent, one worker process, and the one that archives; PSS is its "
     "memory. Redis commands: those within scripts, too. mongod's share is its own idling."
 )
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 15.0
+"""The process that archives starts behind the worker, and its start is no rest."""
+
 OWN_COMMANDS = 2
 """Redis counts two of our questions between two readings."""
 

@@ -8,7 +8,7 @@ KEYS[3]  tracking:rules           the newest revision of the rules
 KEYS[4]  tracking:measured        the stream of sends and ends
 ARGV[1]  who asks
 ARGV[2]  ms for which it judges from now on
-ARGV[3]  from which entry of the stream on, as XRANGE takes it: "-", "(<id>"
+ARGV[3]  from which entry of the stream on, as XRANGE takes it: "-", "(<id>", "<ms>"; "+" for none
 
 Returns  {now, "judge", epoch, revision, entries}  epoch and revision are "" where there is none; entries: as XRANGE
                                                    gives them

@@ -193,8 +193,7 @@ class Relays:
             raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
         label = self._genuine(addressed.label)
         _insist_on_form(request, addressed.target)
-        ingest = self._keyring.keys.ingests.get(str(label), NO_INGEST)
-        rate = self._rate_of(str(label), ingest)
+        rate = self._rate_of(str(label))
         _use(rate.requests, 1, "requests")
         sent = _Sent(request, name, label, addressed.target, rate)
         size = request.content_length
@@ -205,8 +204,8 @@ class Relays:
             self._door.insist_on_pace()
             if request.headers.get("Expect", "").lower() == "100-continue":
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            content = request.content
-            if content.is_eof() and content.exception() is None:
+            content, at_once = request.content, size is not None and size <= self.bodies.room
+            if at_once and content.is_eof() and content.exception() is None:
                 whole = content.read_nowait()
                 return await self._take(sent, len(whole), lambda: whole)
             with Body(self.bodies) as body:
@@ -229,7 +228,8 @@ class Relays:
         self._genuine_labels[key, text.lower()] = label
         return label
 
-    def _rate_of(self, label: str, ingest: Ingest) -> _Rate:
+    def _rate_of(self, label: str) -> _Rate:
+        ingest = self._keyring.keys.ingests.get(label, NO_INGEST)
         found = self._rates.get(label)
         if found is None or found.ingest != ingest:
             now = time.monotonic()

@@ -222,6 +222,21 @@ async def slowly(sender: Sender, body: bytes) -> int:
     return answer.status
 
 
+async def test_a_body_that_came_with_its_head_waits_for_its_turn_in_the_file_too(
+    disk: Path, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies_module, "IN_MEMORY_MOST", 1_000)
+    async with relay(disk / "spool.sqlite", beanstalkd) as sender:
+        held = sender.relays.bodies
+        await held.wait_for(bodies_module.ON_THE_WAY_MOST)
+        said = asyncio.create_task(sender.posts(body=b"x" * 2_000))
+        await until(lambda: bool(held._places), "it lies in the file")  # noqa: SLF001 - nobody else sees
+        held.leave(bodies_module.ON_THE_WAY_MOST)
+
+        assert (await said).status == 202
+        assert [each.body for each in relayed(beanstalkd)] == [b"x" * 2_000]
+
+
 async def test_a_sender_that_hangs_up_leaves_nothing_in_hand(
     path: Path, beanstalkd: Server
 ) -> None:

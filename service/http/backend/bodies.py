@@ -102,6 +102,11 @@ class Bodies:
                 self.leave(size)
             raise
 
+    @property
+    def room(self) -> int:
+        """How many bytes may be on their way without waiting."""
+        return 0 if self._queue else ON_THE_WAY_MOST - self._on_the_way
+
     def leave(self, size: int) -> None:
         """Let others be on their way in the place of so many bytes."""
         self._on_the_way -= size

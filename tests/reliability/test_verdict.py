@@ -105,6 +105,14 @@ def test_an_operation_without_an_end_is_lost() -> None:
     assert found(replace(GOOD, states={"one": "RUNNING"}, counts=counts)) == ["I1"]
 
 
+def test_a_loss_quotes_what_was_logged_of_the_operation() -> None:
+    logged = {"one": ["worker-1: request waits, queue"]}
+
+    lost, *_ = breaches(replace(GOOD, states={}, meanwhile=Meanwhile(logged=logged)))
+
+    assert str(lost).endswith("no status; worker-1: request waits, queue")
+
+
 def test_who_is_one_of_a_crowd_is_dead_with_its_number() -> None:
     wish = Wish(Kind.CROWD, "named", "PARCEL9", "one-101")
     counts = {**GOOD.counts, "named": {"SUCCESS": 1, "ERROR": 1}}

@@ -42,7 +42,8 @@ class Meanwhile:
 
     `heard` tells by server when workers had answers of it, `releases` by worker how beanstalkd let
     go of the connections that it left, `kills` by worker when its processes were killed (-9),
-    `deaths` when parents noticed that a process had died (seconds of `time.monotonic()`).
+    `deaths` when parents noticed that a process had died (seconds of `time.monotonic()`), `logged`
+    what workers logged of each operation, by its id.
     """
 
     done: Sequence[Done] = ()
@@ -56,6 +57,7 @@ class Meanwhile:
     releases: Mapping[str, Sequence[Release]] = field(default_factory=dict)
     kills: Mapping[str, Sequence[float]] = field(default_factory=dict)
     deaths: Sequence[float] = ()
+    logged: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,26 @@ def deaths_of(arena: Arena) -> list[float]:
         for run in range(1, worker.starts + 1)
         for line in worker.lines(run, "process died")
     ]
+
+
+def logged_of(arena: Arena) -> dict[str, list[str]]:
+    """What workers logged of each operation, by its id, in order: a loss is explained by it."""
+    lines = [
+        (line["ts"], line["operation"], f"{line['ts']} {worker.name}: {_worded(line)}")
+        for worker in arena.workers.values()
+        for run in range(1, worker.starts + 1)
+        for line in worker.lines(run)
+        if "operation" in line
+    ]
+    found: dict[str, list[str]] = {}
+    for _, operation, text in sorted(lines):
+        found.setdefault(operation, []).append(text)
+    return found
+
+
+def _worded(line: Mapping[str, Any]) -> str:
+    shown = ("event", "why", "reason", "detail", "error")
+    return ", ".join(str(line[name]) for name in shown if name in line)
 
 
 def defects_of(arena: Arena) -> list[str]:

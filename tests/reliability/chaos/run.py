@@ -20,6 +20,7 @@ from chaos.evidence import (
     events_of,
     gather,
     heard_of,
+    logged_of,
     releases_of,
 )
 from chaos.faults import couriers, deck, marked
@@ -98,6 +99,7 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
         heard=heard_of(world),
         releases=releases_of(world),
         deaths=deaths_of(world),
+        logged=logged_of(world),
         kills={name: tuple(worker.kills) for name, worker in world.workers.items()},
     )
     return gather(world, meanwhile, quiet)

@@ -132,7 +132,9 @@ def _lost(found: Evidence) -> Iterator[Breach]:
         wish = put.wish
         name = wish.malformed or f"{wish.slug}:{wish.number} {wish.id or 'without id'}"
         state = found.states.get(wish.id or "", "no status")
-        yield Breach("I1", f"lost: {wish.kind} {name!r}, put at {put.began:.3f}: {state}")
+        asked = f"{wish.kind} {name!r}, put at {put.began:.3f} in {put.tries} tries"
+        logged = found.meanwhile.logged.get(wish.id or "", ["nothing was logged of it"])
+        yield Breach("I1", f"lost: {asked}: {state}; {'; '.join(logged)}")
     if len(lost) > SHOWN:
         yield Breach("I1", f"… and {len(lost) - SHOWN} more were lost")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -78,3 +80,15 @@ async def test_one_whose_task_keeps_ending_ends_with_1_so_that_its_parent_starts
 ) -> None:
     monkeypatch.setattr(module.Archiver, "run", breaking(ENDS_MOST, asyncio.Event()))
     assert await life(Beats()) == UNFIT
+
+
+async def test_a_signal_that_comes_again_finds_a_closing_loop_and_says_nothing() -> None:
+    stopped = module.on_signals()
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(stopped.wait(), SOON)
+        assert signal.set_wakeup_fd(-1) == -1
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)

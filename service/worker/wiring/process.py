@@ -83,10 +83,15 @@ def on_signals() -> asyncio.Event:
     A service manager signals the whole group, and the parent passes its own on: that is one wish
     told twice. "At once" is the parent's to decide, which kills.
     """
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopped.set()
+        # Else a signal that finds the loop closing writes lines into the log that are no JSON.
+        signal.set_wakeup_fd(-1)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, stop)
     return stopped
 
 

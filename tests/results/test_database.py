@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -134,3 +136,17 @@ async def test_preparing_twice_changes_nothing(store: Store) -> None:
 
     assert indexes() == before
     assert "active_1_slug_1_check_pace_1_next_check_at_1__id_1" in before["tracking"]
+
+
+OPENED = """
+from pymongo import periodic_executor
+from service.worker.results.database import open_client
+periodic_executor.PeriodicExecutor.join = lambda *_: print("waits for a thread")
+client = open_client("mongodb://127.0.0.1:1/")
+"""
+
+
+def test_no_process_waits_at_its_end_for_the_naps_of_the_drivers_threads() -> None:
+    ended = subprocess.run([sys.executable, "-c", OPENED], capture_output=True, check=True)
+
+    assert ended.stdout == b""

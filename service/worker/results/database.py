@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -87,11 +88,10 @@ Spec = Mapping[str, Any]
 class Names:
     """The address, the names that [mongodb] gives to collections, and how long documents are kept.
 
-    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
-    `results_keep_days` after the end of a parcel, 0 for never. `operations_keep_days` after the end
-    of an operation; `excerpt_days` for what attempts quote of answers. `deliveries_keep_days` after
-    the end of a delivery, `attempts_keep_days` after an attempt; `inbox_keep_days` after the end of
-    the delivery of a relayed request, where its account has no days of its own.
+    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers. After the end:
+    `results_keep_days` of a parcel (0 for never), `operations_keep_days` of an operation,
+    `deliveries_keep_days` of a delivery, `inbox_keep_days` of that of a relayed request, where its
+    account has no days of its own. `excerpt_days` for what attempts quote, `attempts_keep_days`.
     """
 
     uri: str
@@ -111,14 +111,13 @@ class Names:
 
 def names_of(config: Config) -> Names:
     """Read the names out of the configuration."""
-    mongodb = config.mongodb
     return Names(
-        uri=mongodb.uri,
-        database=mongodb.database,
-        tracking=mongodb.collection,
-        past=mongodb.past_collection,
-        dead=mongodb.dead_collection,
-        unreadable=mongodb.unreadable_collection,
+        uri=config.mongodb.uri,
+        database=config.mongodb.database,
+        tracking=config.mongodb.collection,
+        past=config.mongodb.past_collection,
+        dead=config.mongodb.dead_collection,
+        unreadable=config.mongodb.unreadable_collection,
         dead_keep_days=config.dead.keep_days,
         results_keep_days=config.results.keep_days,
         operations_keep_days=config.operations.keep_days,
@@ -206,10 +205,11 @@ class Collections:
 
 
 def open_client(uri: str, **options: Any) -> MongoClient[Document]:
-    """Make a client, which connects when it is first asked.
+    """Make a client, which connects when it is first asked, and does not hold up a process' end.
 
     Raises ResultsDown: the driver reads the address at once, and the files that it names.
     """
+    atexit.unregister(pymongo.synchronous.monitor._shutdown_resources)  # noqa: SLF001 - no option
     try:
         return MongoClient(uri, **options)
     except (PyMongoError, ValueError, OSError) as error:

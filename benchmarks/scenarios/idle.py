@@ -25,8 +25,9 @@ NOTE = (
     "The whole process tree: a parent, one worker process, and the one that archives; PSS is its "
     "memory. Redis commands: those within scripts, too. mongod's share is its own idling."
 )
-SETTLE_SECONDS = 15.0
-"""The process that archives starts behind the worker, and its start is no rest."""
+SETTLE_SECONDS = 80.0
+"""The process that archives starts behind the worker. Neither their starts nor their first looks
+are rest: the first count of deliveries comes after a minute."""
 
 OWN_COMMANDS = 2
 """Redis counts two of our questions between two readings."""

@@ -53,6 +53,7 @@ def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "OPERATION_MS", 1000)
     monkeypatch.setattr(connection, "SELECTION_MS", 500)
     monkeypatch.setattr(connection, "HEARTBEAT_MS", 1_000)
+    monkeypatch.setattr(connection, "NAP_SECONDS", 0.5)
     # A step that meets a dead server looks for another one until then, if it began just before.
     monkeypatch.setattr(connection, "CONFIRM_SECONDS", 3.0)
 

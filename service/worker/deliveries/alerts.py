@@ -41,8 +41,9 @@ from service.worker.results.change import EventName
 from service.worker.results.connection import Store
 from service.worker.results.database import Collections, Document
 
-PERIOD_SECONDS = 30.0
-"""A look asks three questions, also where there is no service; a mail takes as long anyway."""
+PERIOD_SECONDS = 60.0
+"""A look asks three questions, also where there is no service; a mail takes as long anyway, and of
+what fails for minutes at the least people hear."""
 
 DEAD_FOR = dt.timedelta(days=1)
 """Requests die one by one: people hear of the first, and by the digest of how many."""

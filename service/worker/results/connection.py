@@ -53,13 +53,13 @@ OPERATION_MS = 5_000
 """The longest that one operation may take. The driver repeats it until then, so this is also how
 long it takes to see that MongoDB is away."""
 
-HEARTBEAT_MS = 5_000
+HEARTBEAT_MS = 20_000
 """How often the driver looks at the servers: so soon a process that writes nothing just now sees
-that MongoDB is away. Each look is dear for a process that does nothing else."""
+that MongoDB is away. Each look is dear for a process that does nothing else, and nothing is lost
+where a write is the first to see it."""
 
-SELDOM_MS = 10_000
-"""The same of a process that asks no courier: nothing is lost where its write is the first to see
-it."""
+NAP_SECONDS = 2.0
+"""How often a thread of the driver wakes: so much later it sees that a server is back."""
 
 LOOK_SECONDS = 0.5
 CONFIRM_SECONDS = 30.0
@@ -99,11 +99,10 @@ def _let_the_driver_rest() -> None:
 
     How often a thread of its own looks for cursors that somebody left open, which nobody does here;
     and how often each of its threads wakes to see whether it is wanted. Both were a fifth of what
-    idling costs. The end of a process waits as long for these threads, so that commands, which
-    have no Store, leave it as it is.
+    idling costs. Commands, which have no Store, leave it as it is.
     """
     common.KILL_CURSOR_FREQUENCY = 60
-    common.MIN_HEARTBEAT_INTERVAL = 1.0
+    common.MIN_HEARTBEAT_INTERVAL = NAP_SECONDS
 
 
 class Store(Collections):
@@ -112,12 +111,9 @@ class Store(Collections):
     One writes, one reads, and one does what no request waits for.
     """
 
-    def __init__(
-        self, names: Names, notice: Notice = lambda _: None, heartbeat_ms: int | None = None
-    ) -> None:
+    def __init__(self, names: Names, notice: Notice = lambda _: None) -> None:
         """`notice` hears of it when MongoDB goes away (the error) and when it is back (None).
 
-        `heartbeat_ms`: between two looks of the driver at the servers, by default HEARTBEAT_MS.
         Raises ResultsDown, as `open_client`.
         """
         _let_the_driver_rest()
@@ -130,7 +126,7 @@ class Store(Collections):
             # Streaming takes two more threads that wake twice a second, half of what idling costs.
             # Where a server changes its role the next operation's error makes the driver look.
             serverMonitoringMode="poll",
-            heartbeatFrequencyMS=heartbeat_ms or HEARTBEAT_MS,
+            heartbeatFrequencyMS=HEARTBEAT_MS,
         )
         super().__init__(client, names, wtimeout=OPERATION_MS)
         self._names = names

@@ -117,7 +117,7 @@ CLEAN = frozenset({0, -signal.SIGTERM})
 """A child that was asked to stop before it could listen ends of SIGTERM, and held nothing yet."""
 STOP_MARGIN_SECONDS = 5.0
 """What a worker may need beyond its grace to hand back and to close its connections."""
-_NAPS = 8
+_NAPS = 4
 _KILL_SECONDS = 5.0
 
 

@@ -28,7 +28,7 @@ from service.config.schema import Config, silence_seconds
 from service.observe.background import Background, rest
 from service.worker.deliveries.operation_ends import Drains, OperationEnds
 from service.worker.deliveries.subscriptions import Subscriptions
-from service.worker.results.connection import SELDOM_MS, Store
+from service.worker.results.connection import Store
 from service.worker.results.database import names_of
 from service.worker.results.limit_changes import read_rules
 from service.worker.tubes.payload import Resolve
@@ -64,9 +64,9 @@ async def keep_beating(beat: Beat, silence: float) -> None:
         await rest(silence / BEATS)
 
 
-FIRST_SERVICE_SECONDS = 15.0
+FIRST_SERVICE_SECONDS = 30.0
 """How often a process that archives looks whether there is a service, as long as there is none: it
-would be a third of what its idling costs. Nothing is lost: ends are archived in any case, and those
+would be much of what its idling costs. Nothing is lost: ends are archived in any case, and those
 of the first seconds are heard of a little later."""
 
 
@@ -107,7 +107,7 @@ async def live(config: Config, beat: Beat) -> int:
         closing.callback(asyncio.create_task(keep_beating(beat, silence_seconds(config))).cancel)
         redis = open_redis(redis_address(config))
         closing.push_async_callback(redis.aclose)
-        store = Store(names_of(config), heartbeat_ms=SELDOM_MS)
+        store = Store(names_of(config))
         closing.push_async_callback(store.close)
         background = Background()
         closing.push_async_callback(background.stop)

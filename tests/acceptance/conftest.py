@@ -25,6 +25,9 @@ from devstack.site.remote import CourierSite
 from devstack.stack import Stack
 
 AT_ONCE = 8
+BEGIN_SECONDS = 1.0
+"""Between the beginnings of the first: eight workers that start together starve one another."""
+
 LONGEST = ("test_second_kind", "test_absent_servers", "test_stopping", "test_killed_workers")
 """Files whose scenarios wait for leases and sweeps: begun last they would end alone."""
 
@@ -49,9 +52,10 @@ class Programme:
         """The run of one test, which goes on or is over."""
         if test.nodeid not in self._plays:
             wait(self._plays.values())
-            for each in self._tests:
-                if _measures(each) == _measures(test):
-                    self._plays[each.nodeid] = self._pool.submit(self._play, each)
+            together = [each for each in self._tests if _measures(each) == _measures(test)]
+            for nth, each in enumerate(together):
+                after = nth * BEGIN_SECONDS if nth < AT_ONCE else 0.0
+                self._plays[each.nodeid] = self._pool.submit(self._play, each, after)
         return self._plays[test.nodeid]
 
     def close(self) -> None:
@@ -59,7 +63,8 @@ class Programme:
         self._pool.shutdown(cancel_futures=True)
         self._house.close()
 
-    def _play(self, test: pytest.Function) -> None:
+    def _play(self, test: pytest.Function, after: float) -> None:
+        time.sleep(after)
         began = time.monotonic()
         given = test.callspec.params if hasattr(test, "callspec") else {}
         try:

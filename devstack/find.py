@@ -186,7 +186,8 @@ def _checked(
             capture_output=True,
             text=True,
             timeout=VERSION_PATIENCE,
-            env={**os.environ, **added},
+            # None, where nothing is added: another thread may change what this one copies.
+            env={**os.environ, **added} if added else None,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from chaos.quiet import Quiet, waiting
 from chaos.sampler import Lease, Look
 from chaos.scale import Scale
 from chaos.tallies import tallies
+from chaos.workers import Line
 from devstack.judge import Call
 from devstack.site.remote import call_of
 from tracking.tally import tally_of
@@ -195,19 +196,15 @@ def deaths_of(arena: Arena) -> list[float]:
     behind = time.time() - time.monotonic()
     return [
         dt.datetime.fromisoformat(line["ts"]).timestamp() - behind
-        for worker in arena.workers.values()
-        for run in range(1, worker.starts + 1)
-        for line in worker.lines(run, "process died")
+        for _, line in _lines(arena, "process died")
     ]
 
 
 def logged_of(arena: Arena) -> dict[str, list[str]]:
     """What workers logged of each operation, by its id, in order: a loss is explained by it."""
     lines = [
-        (line["ts"], line["operation"], f"{line['ts']} {worker.name}: {_worded(line)}")
-        for worker in arena.workers.values()
-        for run in range(1, worker.starts + 1)
-        for line in worker.lines(run)
+        (line["ts"], line["operation"], f"{line['ts']} {name}: {_worded(line)}")
+        for name, line in _lines(arena)
         if "operation" in line
     ]
     found: dict[str, list[str]] = {}
@@ -225,9 +222,13 @@ def defects_of(arena: Arena) -> list[str]:
     """What no worker may log: our own tracebacks, complaints of libraries, what is no JSON."""
     bad = {"unexpected error", "library message", "no JSON"}
     return [
-        f"{worker.name}: {json.dumps(line)[:1500]}"
-        for worker in arena.workers.values()
-        for run in range(1, worker.starts + 1)
-        for line in worker.lines(run)
-        if line["event"] in bad
+        f"{name}: {json.dumps(line)[:1500]}" for name, line in _lines(arena) if line["event"] in bad
     ]
+
+
+def _lines(arena: Arena, event: str = "") -> Iterator[tuple[str, Line]]:
+    """All that workers logged, of one event or all, each with the worker's name."""
+    for worker in arena.workers.values():
+        for run in range(1, worker.starts + 1):
+            for line in worker.lines(run, event):
+                yield worker.name, line

@@ -5,20 +5,32 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
+from pymongo.collection import Collection
+from pymongo.monitoring import CommandListener, CommandStartedEvent
 from store_parcels import FIRST, days, delivered, prepared, stored
 
 from devstack.kinds import MONGODB, Durability
-from devstack.servers import running
+from devstack.servers import Server, running
+from devstack.stack import Stack
+from service.worker.results import shipments
 from service.worker.results.connection import Store
-from service.worker.results.database import KEEP_DAYS_INDEX, KEEP_TOLD_INDEX
+from service.worker.results.database import (
+    KEEP_DAYS_INDEX,
+    KEEP_TOLD_INDEX,
+    Names,
+    indexes_for,
+    make_indexes,
+    open_client,
+)
 
 DEADLINE_SECONDS = 20.0
 DAY_SECONDS = 86_400
@@ -123,6 +135,40 @@ async def test_indexes_of_before_go(store: Store) -> None:
     left = store.tracking.index_information().keys()
     before = {"next_check_at_1", "active_1_slug_1_next_check_at_1", KEEP_DAYS_INDEX}
     assert not left & before
+
+
+class Slow(CommandListener):
+    """Freezes a mongod for a second, once, when it is asked to make indexes."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.frozen = False
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if event.command_name == "createIndexes" and not self.frozen:
+            self.frozen = True
+            self.server.pause()
+            threading.Timer(1.0, self.server.resume).start()
+
+    def succeeded(self, event: object) -> None: ...
+    def failed(self, event: object) -> None: ...
+
+
+def make_of_tracking(collection: Collection[dict[str, Any]]) -> None:
+    make_indexes(collection, indexes_for(Names("", ""))["tracking"])
+
+
+@pytest.mark.parametrize("make", [make_of_tracking, shipments.make_indexes])
+def test_indexes_are_made_however_long_that_takes(
+    make: Callable[[Collection[dict[str, Any]]], None], stack: Stack, database: str
+) -> None:
+    """Over millions of documents it takes minutes, any other operation a few seconds at most."""
+    slow = Slow(stack.mongodb)
+    with open_client(stack.mongodb.url, timeoutMS=400, event_listeners=[slow]) as client:
+        make(client[database]["slow"])
+
+        assert slow.frozen
+        assert len(client[database]["slow"].index_information()) > 3
 
 
 async def test_preparing_twice_changes_nothing(store: Store) -> None:

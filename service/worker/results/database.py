@@ -25,6 +25,9 @@ from service.worker.results.failure import faults_in, faults_of, mongodb_down, r
 T = TypeVar("T")
 Document = dict[str, Any]
 
+UNBOUNDED_SECONDS = 0.0
+"""For `pymongo.timeout`: as long as it takes. None would be what the client has for all."""
+
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
 MAILS_KEEP_DAYS = 30
@@ -35,10 +38,8 @@ INBOX_KEEP_DAYS_MOST = 90
 SPARE_DAYS = 30
 """By so much later MongoDB itself deletes deliveries of which no process purges any."""
 
-KEEP_DAYS_INDEX = "keep_days"
-"""A name of its own: no index that was made for reading must ever begin to delete."""
-
-KEEP_TOLD_INDEX = "keep_days_told"
+KEEP_DAYS_INDEX, KEEP_TOLD_INDEX = "keep_days", "keep_days_told"
+"""Names of their own: no index that was made for reading must ever begin to delete."""
 
 _CHECKS = ("active_1_slug_1_next_check_at_1", "active_1_slug_1_check_pace_1_next_check_at_1")
 OF_BEFORE = frozenset({"next_check_at_1", *_CHECKS, "tag_1_slug_1", KEEP_DAYS_INDEX})
@@ -432,9 +433,8 @@ def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
         elif index.keep_days != 0 and not any(map(index.is_served_by, found.values())):
             missing.append(index.model())
     if missing:
-        # In one command, as each waits for the disk. Over millions of documents this takes longer
-        # than any other operation may.
-        with pymongo.timeout(None):
+        # In one command, as each waits for the disk. Over millions of documents it takes minutes.
+        with pymongo.timeout(UNBOUNDED_SECONDS):
             collection.create_indexes(missing)
     for name in found.keys() & OF_BEFORE - {index.name for index in wanted}:
         collection.drop_index(name)

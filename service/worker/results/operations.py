@@ -59,7 +59,13 @@ from pymongo.collection import Collection
 from limits.admin.operations import LISTED_MOST, Made, Operation, iso, own_attempts
 from limits.archive import BRIEF_MS, DAY_MS, Archived, Ended
 from service.worker.results.connection import Batches, Store
-from service.worker.results.database import Collections, Document, Refusal, log_refused
+from service.worker.results.database import (
+    UNBOUNDED_SECONDS,
+    Collections,
+    Document,
+    Refusal,
+    log_refused,
+)
 from service.worker.results.failure import faults_of
 from service.worker.results.forgetting import withdraw, written
 from service.worker.results.refused import insert_each
@@ -299,13 +305,13 @@ def close_open(
 
 def count_open(operations: Collection[Document]) -> int:
     """Count open operations. Raises PyMongoError."""
-    with pymongo.timeout(None):
+    with pymongo.timeout(UNBOUNDED_SECONDS):
         return operations.count_documents(OPEN)
 
 
 def open_operations(operations: Collection[Document]) -> Iterator[list[Document]]:
     """List open operations, a batch at a time. Raises PyMongoError."""
-    with pymongo.timeout(None):
+    with pymongo.timeout(UNBOUNDED_SECONDS):
         batch: list[Document] = []
         for each in operations.find(OPEN, batch_size=BATCH_SIZE):
             batch.append(each)

@@ -29,6 +29,7 @@ from pymongo.collection import Collection
 from service.worker.results.database import (
     HAS_EXCERPT,
     NONE_UNTOLD,
+    UNBOUNDED_SECONDS,
     Collections,
     Document,
     Names,
@@ -109,5 +110,5 @@ def purge_some(kind: Kind) -> tuple[int, bool]:
 
 def count_old(kind: Kind) -> int:
     """Count what is old; of millions that takes seconds. Raises PyMongoError."""
-    with pymongo.timeout(None):
+    with pymongo.timeout(UNBOUNDED_SECONDS):
         return kind.collection.count_documents(kind.old)

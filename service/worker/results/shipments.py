@@ -35,7 +35,7 @@ from pymongo import DESCENDING, UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from service.worker.results.database import Collections, Document
+from service.worker.results.database import UNBOUNDED_SECONDS, Collections, Document
 from service.worker.results.document import document_id, parcel_in
 from tracking.request import MAIN, NAME, Account, Origin, account_and_id, operation_id
 
@@ -98,8 +98,8 @@ class Filters:
 
 def make_indexes(shipments: Collection[Document]) -> None:
     """Make missing indexes. Repeating it changes nothing. Raises PyMongoError."""
-    # Over millions of documents this takes longer than any other operation may.
-    with pymongo.timeout(None):
+    # Over millions of documents this takes minutes.
+    with pymongo.timeout(UNBOUNDED_SECONDS):
         shipments.create_index(
             ["account", "parcel"], unique=True, partialFilterExpression={"deleted": False}
         )
@@ -122,7 +122,7 @@ def fill_search(shipments: Collection[Document]) -> bool:
 
     Raises PyMongoError.
     """
-    with pymongo.timeout(None):
+    with pymongo.timeout(UNBOUNDED_SECONDS):
         _make_search_indexes(shipments)
     found = list(shipments.find(_NEW, ["number", "words", "updated_at"], limit=FILLED_AT_ONCE))
     changes = [

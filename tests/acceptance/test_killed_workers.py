@@ -288,7 +288,7 @@ def test_a_worker_that_stands_still_is_killed_and_others_go_on(plant: Plant) -> 
 def test_a_list_of_ten_thousand_goes_on_within_seconds_after_its_drainer_died(plant: Plant) -> None:
     """F8: timers for the whole list died with their process; its flag stayed up for 83 minutes."""
     slug = plant.courier(latency=0.1)
-    worker = plant.hire(processes=2)
+    worker = plant.hire(processes=2).ready()
     plant.redis.rpush(f"wait_list:{slug}", *(f"AB{number:06d}" for number in range(LONG_LIST)))
     until(lambda: worker.events("request answered"), 20.0, "the list is found and drained")
     until(lambda: len(plant.calls(slug)) >= 6, 10.0, "it is drained at the rate")

@@ -113,7 +113,7 @@ def test_a_stopping_worker_loses_no_call_that_it_was_just_granted(plant: Plant) 
     redis.pause()
     time.sleep(0.3)
     worker.terminate()
-    time.sleep(0.2)
+    time.sleep(1.5)
     redis.resume()
     assert worker.process.wait(STOP_SECONDS) == 0
 

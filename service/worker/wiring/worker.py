@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import structs
 
 from couriers.http.fetch import Tracker
+from limits.connect import TIMEOUT_SECONDS
 from service import REFUSED
 from service.config.machine import CallBudget, call_budget, calm_the_collector, raise_open_files
 from service.config.schema import Config, recheck_for, silence_seconds
@@ -66,9 +67,12 @@ wait for each other. A job whose call runs is none of them."""
 DRAIN_JOBS = 3_000
 """As many slugs a process may drain at once: their jobs stay reserved meanwhile."""
 
-LAST_TAKE_SECONDS = 1.0
-"""What Redis grants while we stop listening would be held until its lease ends. Redis answers in
-milliseconds, or is away and grants nothing."""
+LAST_TAKE_SECONDS = TIMEOUT_SECONDS
+"""What Redis grants while we stop listening would be held until its lease ends. So we listen within
+the grace for as long as Redis may take to answer; beyond that it is away, and grants nothing."""
+
+LEAST_LAST_TAKE_SECONDS = 1.0
+"""Where the grace is shorter: Redis answers in milliseconds mostly."""
 
 LAST_ANSWERS_SECONDS = 2.0
 """Beyond the grace, for the answers to deletes. A job whose delete is not answered may come again,
@@ -108,7 +112,8 @@ class Worker:
         self.slots.stop()
         self.background.retire()
         self.drainer.retire()
-        await asyncio.wait([self.draining], timeout=LAST_TAKE_SECONDS)
+        listening = max(LEAST_LAST_TAKE_SECONDS, min(LAST_TAKE_SECONDS, ends - loop.time()))
+        await asyncio.wait([self.draining], timeout=listening)
         await self.background.stop()
         await self.drainer.hand_over()
         handed_back = await self.tasks.stop(ends - loop.time())

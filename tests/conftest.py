@@ -67,18 +67,36 @@ LOG_PATIENCE = 10.0
 LONGEST = ("acceptance", "reliability", "simulation", "cli")
 """Folders of tests/."""
 
+MEMORY = Path("/dev/shm")  # noqa: S108 - as /tmp: what is made in it is private
+ROOM_BYTES = 2 << 30
+"""All servers of a run have a tenth of this at a time."""
+
 MEASURED = pytest.StashKey[dict[str, list[str]]]()
 KEPT = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(PROFILE)
+    _write_to_memory()
     config.stash[MEASURED] = {}
     _start_as_from_a_fresh_shell()
     # What `api` and `ingest` keep beside config.toml when somebody runs them in this checkout.
     config.stash[KEPT] = tempfile.TemporaryDirectory(prefix="pytest-", dir="/var/tmp")
     os.environ["TRACKER_INGEST__KEYS"] = f"{config.stash[KEPT].name}/keys.json"
     os.environ["TRACKER_INGEST__SPOOL"] = f"{config.stash[KEPT].name}/spool.sqlite"
+
+
+def _write_to_memory() -> None:
+    """Make temporary files in memory where it has room, unless TMPDIR says where they belong.
+
+    Servers survive a kill there too. On the disk of a busy machine they wait for seconds, and each
+    of hundreds of beanstalkd processes fills a file of 10 MB first.
+    """
+    if "TMPDIR" not in os.environ and MEMORY.is_dir():
+        there = os.statvfs(MEMORY)
+        if there.f_bavail * there.f_frsize >= ROOM_BYTES and not there.f_flag & os.ST_NOEXEC:
+            os.environ["TMPDIR"] = str(MEMORY)
+            tempfile.tempdir = None  # or it stays what it was found to be
 
 
 def _start_as_from_a_fresh_shell() -> None:

@@ -20,6 +20,7 @@ import pytest
 from plant import DATABASES, Ground, House, Plant, open_plant
 from portion import TIMES
 
+from devstack.folder import DISK, private_folder
 from devstack.nursery import Nursery
 from devstack.site.remote import CourierSite
 from devstack.stack import Stack
@@ -83,9 +84,9 @@ class Programme:
 def ground(
     stack: Stack, tmp_path_factory: pytest.TempPathFactory, measured: dict[str, list[str]]
 ) -> Iterator[Ground]:
-    with CourierSite.start() as site, Nursery() as nursery:
+    with CourierSite.start() as site, private_folder(DISK) as disk, Nursery() as nursery:
         folder = tmp_path_factory.mktemp("workers")
-        made = Ground(stack, site, nursery, folder, measures=measured)
+        made = Ground(stack, site, nursery, folder, disk, measures=measured)
         for number in DATABASES:
             made.databases.put(number)
         yield made

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plant import WORKER, Plant
-from running_worker import until
+from running_worker import BOOT_SECONDS, until
 from standardwebhooks import Webhook
 
 from devstack import judge
@@ -118,7 +118,7 @@ class Hooks:
         }
         self.plant.hire(command=[*WORKER, "api"], **environment)
         api = Api(f"http://{listen}")
-        until(api.is_open, 20.0, "the API is open")
+        until(api.is_open, BOOT_SECONDS, "the API is open")
         return api
 
 

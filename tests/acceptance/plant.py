@@ -57,13 +57,14 @@ an answer for a second: a call that takes longer than 1.3 s has times of its own
 
 @dataclass(frozen=True)
 class Ground:
-    """What plants share. `databases` holds the numbers of Redis' databases that nobody uses,
-    `measures` what is to be told at the end."""
+    """What plants share. `disk` is a folder on one, `databases` holds the numbers of those of Redis
+    that nobody uses, `measures` what is to be told at the end."""
 
     stack: Stack
     site: CourierSite
     nursery: Nursery
     folder: Path
+    disk: Path
     databases: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
     names: Iterator[int] = field(default_factory=itertools.count)
     measures: dict[str, list[str]] = field(default_factory=dict)
@@ -210,8 +211,8 @@ class Plant:
         return self.mongodb[self._name][name]
 
     def file(self, name: str) -> Path:
-        """Where a file of this plant's own may be written."""
-        return self._ground.folder / f"{self._name}_{name}"
+        """Where a file of this plant's own may be written, on a disk: spools refuse memory."""
+        return self._ground.disk / f"{self._name}_{name}"
 
     def measured(self, what: str, values: Iterable[str]) -> None:
         """Note what was measured; the summary of the run shows it."""

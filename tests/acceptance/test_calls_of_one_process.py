@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 from plant import Plant
-from running_worker import until
+from running_worker import BOOT_SECONDS, until
 
 from devstack import judge
 
@@ -64,7 +64,7 @@ def test_a_low_hard_limit_of_open_files_lowers_the_calls_and_the_log_says_so(pla
     # Processes that the parent starts from now on have its limits; the first one had ours.
     resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE, (200, 300))
     worker.kill_child()
-    until(lambda: len(worker.events("worker started")) == 2, 30.0, "another process starts")
+    until(lambda: len(worker.events("worker started")) == 2, BOOT_SECONDS, "another process starts")
 
     for number in range(5):
         plant.producer.put(slug, f"AB{number:06d}")

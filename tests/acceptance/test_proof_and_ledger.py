@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from plant import REPOSITORY, WORKER, Plant
-from running_worker import until
+from running_worker import BOOT_SECONDS, until
 
 from devstack import judge
 from devstack.command import run_to_end
@@ -47,7 +47,7 @@ def test_the_page_says_what_the_courier_saw_through_a_killed_worker(plant: Plant
     for number in range(NUMBERS):
         plant.producer.put(slug, f"AB{number:06d}", id=f"{slug}-{number}")
     answered = until(lambda: worker.events("request answered"), 10.0, "calls are answered")
-    during = json.loads(until(lambda: ask(port, "/proof.json"), 10.0, "the api serves"))
+    during = json.loads(until(lambda: ask(port, "/proof.json"), BOOT_SECONDS, "the api serves"))
     worker.kill_child(int(answered[-1]["worker"].rsplit(":", 1)[1]))
     plant.endings.come(40.0)
     calls = plant.calls(slug)

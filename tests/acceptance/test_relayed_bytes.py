@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 from hooks import Api, Hooks
 from plant import WORKER, Plant
-from running_worker import until
+from running_worker import BOOT_SECONDS, until
 
 from devstack.foreign import Foreign, foreign_requests, wrong_arrivals
 from devstack.raw_receiver import RawReceiver, raw_receiver
@@ -89,7 +89,7 @@ def post(relay: Relay, requests: Sequence[Foreign]) -> None:
     """Send requests to a door, as their senders do, over some connections."""
     relay.plant.hire(command=[*WORKER, "ingest"])
     door = Api(f"http://{relay.host}")
-    until(lambda: _knows_labels(door), 20.0, "the door knows which labels are genuine")
+    until(lambda: _knows_labels(door), BOOT_SECONDS, "the door knows which labels are genuine")
     left = iter(requests)
     with ThreadPoolExecutor(SENDERS) as senders:
         for each in [senders.submit(_send, relay, left) for _ in range(SENDERS)]:

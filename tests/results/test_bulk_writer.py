@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pymongo import WriteConcern
 from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
 from store_parcels import (
@@ -27,9 +29,12 @@ from store_parcels import (
     writer_on,
 )
 
+from devstack.kinds import MONGODB
 from devstack.members import Members
+from devstack.servers import running
 from service.worker.flow.tasks import keep_trying
 from service.worker.results.connection import LOOK_SECONDS, Store
+from service.worker.results.database import Names
 from service.worker.results.dead import Dead
 from service.worker.results.refused import insert_each
 from service.worker.results.trackings import Trackings
@@ -217,3 +222,38 @@ async def test_what_a_majority_has_is_not_written_again_by_a_try_after_one_that_
     members.secondary.pause()
 
     assert insert_each(on_members.operations, [{"_id": "there"}], doubted=True) == []
+
+
+def retry_letter(store: Store) -> bool:
+    unjournaled(store, "dead").dead.insert_one({"_id": "k1"})
+    return insert_each(store.dead, [{"_id": "k1"}], doubted=True) == []
+
+
+def retry_answer(store: Store) -> bool:
+    first = answer(call(), on_its_way(FIRST))
+    writer_on(unjournaled(store, "tracking")).write_one(first)
+    return writer_on(store).write([first], doubted=True) == [None]
+
+
+def unjournaled(store: Store, name: str) -> Store:
+    """The same store, which does not wait for the journal of one collection."""
+    hasty = copy.copy(store)
+    setattr(hasty, name, getattr(store, name).with_options(write_concern=WriteConcern(w=1)))
+    return hasty
+
+
+@pytest.mark.parametrize(("retry", "name"), [(retry_letter, "dead"), (retry_answer, "tracking")])
+async def test_what_is_in_the_memory_of_a_mongod_that_stands_alone_is_not_taken_for_stored(
+    retry: Callable[[Store], bool], name: str
+) -> None:
+    """To a majority read, too, it shows what its journal has a tenth of a second later."""
+    with running(MONGODB) as server:
+        store = Store(Names(server.url, "alone"))
+        store.client.admin.command("setParameter", 1, journalCommitInterval=500)
+        store.client["alone"].create_collection(name)  # which is written to the disk at once
+        assert await asyncio.to_thread(retry, store)
+        server.kill()
+        server.start()
+
+        assert store.named(name).count_documents({}) == 1
+        await store.close()

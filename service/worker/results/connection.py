@@ -24,6 +24,7 @@ import pymongo
 from pymongo import common
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError, WTimeoutError
+from pymongo.read_concern import ReadConcern
 from pymongo.topology_description import TopologyDescription
 
 from service.observe.log import emit_unexpected
@@ -79,13 +80,25 @@ BATCH_SIZE = 500
 """Items of one batch: some 2 MB of documents, written in about 50 ms."""
 
 
-def write_nothing(tracking: Collection[Document]) -> None:
+def write_nothing(collection: Collection[Document]) -> None:
     """Return once a majority has all that was written so far. Raises PyMongoError.
 
     It fits no document, and is refused where writes are. For a write that changes nothing MongoDB
-    waits until a majority has the newest operation of all.
+    waits until a majority has the newest operation of all; alone it waits for its journal.
     """
-    tracking.update_one({"_id": ""}, {"$set": {"active": False}})
+    collection.update_one({"_id": ""}, {"$set": {"active": False}})
+
+
+def durable(collection: Collection[Document]) -> Collection[Document]:
+    """Show no more of a collection than what a majority has. Raises PyMongoError.
+
+    A MongoDB that stands alone shows all that it has in memory, to such reads too; its journal has
+    it a tenth of a second later. So the journal is waited for.
+    """
+    servers = collection.database.client.topology_description.server_descriptions()
+    if any(each.server_type_name == "Standalone" for each in servers.values()):
+        write_nothing(collection)
+    return collection.with_options(read_concern=ReadConcern("majority"))
 
 
 def patiently(seconds: float, step: Callable[[], T]) -> T:

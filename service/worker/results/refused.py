@@ -23,8 +23,8 @@ from functools import partial
 from bson.raw_bson import RawBSONDocument
 from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
-from pymongo.read_concern import ReadConcern
 
+from service.worker.results.connection import durable
 from service.worker.results.database import Document, Refusal
 from service.worker.results.failure import faults_of
 from service.worker.results.forgetting import withdraw, written
@@ -105,8 +105,7 @@ def _lacking(
 
 def _durable(collection: Collection[Document], names: Sequence[str]) -> set[str]:
     """Find those of `_id`s that a majority has."""
-    durable = collection.with_options(read_concern=ReadConcern("majority"))
-    return {each["_id"] for each in durable.find({"_id": {"$in": names}}, {"_id": 1})}
+    return {each["_id"] for each in durable(collection).find({"_id": {"$in": names}}, {"_id": 1})}
 
 
 def _inserted(collection: Collection[Document], documents: Sequence[Stored]) -> dict[int, str]:

@@ -25,7 +25,7 @@ from pymongo.read_concern import ReadConcern
 
 from service.config.schema import Recheck
 from service.worker.results.change import Changes, Mark, marked
-from service.worker.results.connection import Batches, Marks, Store, write_nothing
+from service.worker.results.connection import Batches, Marks, Store, durable, write_nothing
 from service.worker.results.database import Collections, Document, log_refused
 from service.worker.results.document import Answer, Failure, document_id, id_of, name_of
 from service.worker.results.failure import faults_in, mongodb_down
@@ -138,8 +138,8 @@ class Trackings:
 
     def _find(self, wanted: Document, members: Document | None = None) -> Document | None:
         # What a majority has: an answer that a failover took back was none.
-        durable = self._store.tracking.with_options(read_concern=ReadConcern("majority"))
-        return durable.find_one(wanted, members)
+        of_majority = self._store.tracking.with_options(read_concern=ReadConcern("majority"))
+        return of_majority.find_one(wanted, members)
 
     async def _keep_unread(self, answers: Sequence[UnreadAnswer]) -> list[None]:
         unreadable = self._store.unreadable
@@ -262,8 +262,7 @@ class BulkWriter:
             self._not_durable(lacking)
 
     def _not_durable(self, parcels: Sequence[_Parcel]) -> list[_Parcel]:
-        durable = self._tracking.with_options(read_concern=ReadConcern("majority"))
-        self._read(parcels, durable)
+        self._read(parcels, durable(self._tracking))
         for each in parcels:
             each.is_stored = not each.merge()
         return [each for each in parcels if not each.is_stored]

@@ -24,7 +24,9 @@ REMOVED = object()
 
 
 class Database(dict[str, "Documents"]):
-    """Collections by their names."""
+    """Collections by their names. None of its servers stands alone: a majority has all of it."""
+
+    client = SimpleNamespace(topology_description=SimpleNamespace(server_descriptions=dict))
 
     def get_collection(self, name: str, **_: object) -> Documents:
         return self[name]
@@ -42,7 +44,6 @@ class Documents:
         self.stored: dict[str, Document] = {} if stored is None else stored
 
     def with_options(self, **_: object) -> Documents:
-        """A majority has all that is stored."""
         return self
 
     def find(self, wanted: Mapping[str, Any] | None = None, _: object = None, **how: Any) -> Found:

@@ -15,6 +15,7 @@ import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 
 from devstack import launch
 from devstack.errors import StackError
@@ -50,29 +51,32 @@ def main() -> int:
             stack = closing.enter_context(Stack.start())
             sys.stdout.write(_as_json(stack, site, disk) if asked.json else _as_text(stack, site))
             sys.stdout.flush()
-            stop.wait()
+            stop.get()
     except StackError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
 
 
-def _stop_signals() -> threading.Event:
-    """Turn the signals into an event, so that none cuts a start or a stop in half."""
-    stop = threading.Event()
+def _stop_signals() -> SimpleQueue[None]:
+    """Turn the signals into entries of a queue, so that none cuts a start or a stop in half.
+
+    An event would not do: to set it while the same thread begins to wait for it is a deadlock.
+    """
+    stop = SimpleQueue[None]()
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` asks to outlive a terminal
         numbers.append(signal.SIGHUP)
     for number in numbers:
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: stop.put(None))
     return stop
 
 
-def _stop_at_eof(stop: threading.Event) -> None:
+def _stop_at_eof(stop: SimpleQueue[None]) -> None:
     """Stop when the process at the other end of standard input is gone, killed or not."""
     while os.read(sys.stdin.fileno(), 4096):
         pass
-    stop.set()
+    stop.put(None)
 
 
 def _as_json(stack: Stack, site: CourierSite, disk: Path) -> str:

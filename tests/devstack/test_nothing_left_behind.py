@@ -29,6 +29,21 @@ with Stack.start() as stack:
     raise RuntimeError("as you wished")
 """
 
+STRUCK = """
+import faulthandler, os, signal, sys
+from devstack.__main__ import _stop_signals
+def strike(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return strike
+def wait(stop):
+    stop.get()
+faulthandler.dump_traceback_later(10, exit=True)
+stop = _stop_signals()
+sys.settrace(strike)
+wait(stop)
+"""
+"""Gets a signal at each line of Python that is run while it waits for one."""
+
 
 @contextmanager
 def starter(temporary: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
@@ -82,6 +97,14 @@ def test_a_signal_stops_every_server_and_removes_the_data(
         assert process.wait(DEADLINE) == 0
         wait_until(none_alive(pids))
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_is_heard_that_comes_just_as_it_is_waited_for() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", STRUCK], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_a_closed_standard_input_stops_every_server(tmp_path: Path) -> None:

@@ -244,7 +244,8 @@ class BulkWriter:
             for each in left:
                 (changed if each.merge() else same).append(each)
             # Before anything else is written, for which no majority may be found.
-            self._confirm([each for each in same if each.writes])
+            if unwritten := [each for each in same if each.writes]:
+                self._confirm(unwritten)
             left = self._round(changed)
             if not left:
                 return
@@ -255,8 +256,7 @@ class BulkWriter:
 
         It may be what they wrote themselves, at a try that was not confirmed.
         """
-        lacking = self._not_durable(parcels)
-        if lacking:
+        if lacking := self._not_durable(parcels):
             write_nothing(self._tracking)
             # Another primary may serve by now, who lacks it.
             self._not_durable(lacking)

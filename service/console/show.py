@@ -53,7 +53,6 @@ def run_show(options: Options) -> int:
     if not options.number:
         raise UsageError("say which: SLUG NUMBER, or --id ID")
     slug, number = couriers.parcel(options.slug, options.number)
-    document = look.stored_tracking(config, slug, number, options.account)
     place = seen = away = None
     operations: Sequence[dict[str, Any]] = ()
     try:
@@ -62,6 +61,8 @@ def run_show(options: Options) -> int:
     except (LimitsBroken, LimitsDown) as error:
         # What is stored is worth showing all the same.
         away = error
+    # After them: what one has stored that has ended is shown.
+    document = look.stored_tracking(config, slug, number, options.account)
     operations = look.with_archived(config, slug, number, operations)
     if not _is_kept(place, seen, document):
         seen = None

@@ -132,9 +132,10 @@ class OneParcel:
         """Find all that a page of the parcel shows."""
         slug, number = parcel_of(request, self._catalogue)
         account = visitor.account
-        document = await self._operations.stored.tracking(slug, number, account)
         operations = await self._operations.of_parcel(slug, number, account)
         operations = await self._with_asked(request, visitor, (slug, number), operations)
+        # After them: what one has stored that has ended is shown, and an open page hears of others.
+        document = await self._operations.stored.tracking(slug, number, account)
         words = await in_thread(spoken_of, self._stores.shipments, account, [f"{slug}:{number}"])
         if not (document or operations or words):
             raise web.HTTPNotFound

@@ -64,7 +64,7 @@ async def keep_beating(beat: Beat, silence: float) -> None:
         await rest(silence / BEATS)
 
 
-FIRST_SERVICE_SECONDS = 30.0
+FIRST_SERVICE_SECONDS = 15.0
 """How often a process that archives looks whether there is a service, as long as there is none: it
 would be much of what its idling costs. Nothing is lost: ends are archived in any case, and those
 of the first seconds are heard of a little later."""

@@ -48,6 +48,7 @@ from service.worker.deliveries.keeper import CANCELLED_TOGETHER, cancel_some
 from service.worker.deliveries.outbox import delivery_of
 from service.worker.deliveries.secret_box import BadKeys, SecretBox, Unreadable
 from service.worker.deliveries.service import (
+    HOLDING,
     Handshake,
     Ingest,
     Service,
@@ -176,6 +177,9 @@ class Services:
             if ingest := wished.pop("ingest", {}):
                 sealed = seal(_box_of(self.config), service.id, ingest)
                 wished |= {f"ingest.{each}": value for each, value in sealed.items()}
+            goes_on = wished.get("state") == ServiceState.ACTIVE
+            if goes_on and service.state in HOLDING:
+                wished["health.holds"] = True  # the keeper may not have seen that it did
             changed = self.stores.services.find_one_and_update(
                 _live(account, name) | {"_id": service.id},
                 {"$set": wished},
@@ -183,7 +187,6 @@ class Services:
             )
             if changed is None:
                 raise _unknown(name)
-            goes_on = wished.get("state") == ServiceState.ACTIVE
             return self._announced(service_in(changed), goes_on=goes_on)
 
     def delete(self, who: Operator, account: Account, name: str) -> None:

@@ -26,6 +26,7 @@ from service.operator.services import (
 )
 from service.worker.deliveries.delivery import Delivery, delivery_in
 from service.worker.deliveries.delivery import document_of as delivery_document
+from service.worker.deliveries.keeper import out_of_step
 from service.worker.deliveries.secret_box import SecretBox, new_key
 from service.worker.deliveries.service import Format, ServiceState
 from service.worker.results.change import EventName
@@ -191,6 +192,28 @@ def test_a_paused_service_stays_and_goes_on(ours: Services) -> None:
     active = ours.change(WHO, MAIN, "erp", {"state": "active"}).service.state
 
     assert (paused, active) == (ServiceState.PAUSED, ServiceState.ACTIVE)
+
+
+@pytest.mark.parametrize("state", ["paused", "disabled"])
+def test_what_joined_is_looked_for_though_no_keeper_saw_that_a_service_held(
+    state: str, ours: Services, stores: Collections
+) -> None:
+    service = make(ours).service
+    stores.services.update_one({"_id": service.id}, {"$set": {"state": state}})
+
+    ours.change(WHO, MAIN, "erp", {"state": "active"})
+
+    assert [each["_id"] for each in out_of_step(stores.services)] == [service.id]
+
+
+def test_who_has_an_active_service_go_on_does_not_end_its_failing(
+    ours: Services, stores: Collections
+) -> None:
+    make(ours)
+
+    ours.change(WHO, MAIN, "erp", {"state": "active"})
+
+    assert out_of_step(stores.services) == []
 
 
 def test_a_new_secret_signs_beside_the_one_before_for_a_day(ours: Services) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -83,6 +84,29 @@ async def ask(stream: Stream, line: bytes) -> bytes:
     writer.write(line)
     async with asyncio.timeout(SOON):
         return await reader.readline()
+
+
+async def test_a_connection_of_which_the_server_has_not_answered_is_reset_at_the_end(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    async def never(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", never)
+    with socket.create_connection((HOST, proxy.port), SOON) as client:
+        async with asyncio.timeout(SOON):
+            await asked.wait()
+        tasks = {each.get_coro().__qualname__: each for each in asyncio.all_tasks()}
+        serving = tasks["Proxy._serve"]
+        serving.cancel()
+        await asyncio.wait([serving])
+        await asyncio.sleep(0.05)  # an abort takes effect on the next turn of the loop
+
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
 
 
 async def test_a_fine_link_passes_everything_on(connect: Connect) -> None:

@@ -115,9 +115,11 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             there = await asyncio.open_connection(*self._target)
-        except OSError:
-            _reset(writer)  # the server is away: as if its own port had refused
-            return
+        except BaseException as error:
+            _reset(writer)
+            if isinstance(error, OSError):  # the server is away: as if its own port had refused
+                return
+            raise
         line = _Line((reader, writer), there)
         self._lines.add(line)
         try:

@@ -112,6 +112,9 @@ def test_a_request_that_waits_keeps_everything_it_came_with(plant: Plant) -> Non
     for number in range(4):
         plant.producer.put(slug, f"AB00000{number}")
     plant.producer.put(slug, "AB000009", id=f"{slug}-order-9", tracking_postal_code="8000")
+    # Two processes reserve: one may come first with those behind it, and only who is answered
+    # after its failure shows that the courier is well.
+    until(lambda: plant.redis.hexists(f"wait_requests:{slug}", "AB000009"), 10.0, "it waits")
     for number in range(4, 8):
         plant.producer.put(slug, f"AB00000{number}")
     plant.endings.come(20.0)
